@@ -1,0 +1,148 @@
+"""One client's experience: an append-only, content-addressed SQLite file that survives kill -9.
+
+An episode once added is never lost and never counted twice. The outbox beside it keeps the
+client's finished work of each (experiment, round), so a round is answered again, not done again.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from fedse.errors import StoreError, boundary
+from fedse.types import ClientStats, Trajectory
+
+SCHEMA_VERSION = 1
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS trajectory (
+  id INTEGER PRIMARY KEY,
+  content TEXT NOT NULL UNIQUE,
+  experiment TEXT NOT NULL,
+  round INTEGER NOT NULL,
+  env TEXT NOT NULL,
+  task TEXT NOT NULL,
+  outcome TEXT NOT NULL,
+  policy TEXT NOT NULL,
+  subject TEXT,
+  body TEXT NOT NULL
+) STRICT;
+CREATE INDEX IF NOT EXISTS trajectory_subject ON trajectory (subject);
+CREATE INDEX IF NOT EXISTS trajectory_round ON trajectory (experiment, round);
+CREATE TABLE IF NOT EXISTS outbox (
+  experiment TEXT NOT NULL,
+  round INTEGER NOT NULL,
+  request TEXT NOT NULL,
+  stats TEXT NOT NULL,
+  adapter BLOB,
+  PRIMARY KEY (experiment, round)
+) STRICT;
+"""
+
+
+class Finished(NamedTuple):
+    """A client's answer as it was first computed."""
+
+    stats: ClientStats
+    adapter: bytes | None
+
+
+class Buffer:
+    """The open store of one client."""
+
+    def __init__(self, path: Path) -> None:
+        with boundary(StoreError, f"buffer {path}"):
+            self._db = _open(path)
+
+    def add(self, episodes: Sequence[Trajectory], *, experiment: str) -> None:
+        """All `episodes` are stored, in one transaction, unless they already were."""
+        rows = [
+            (
+                episode.content_digest,
+                experiment,
+                episode.round,
+                episode.task.env,
+                episode.task.id,
+                episode.outcome,
+                episode.policy,
+                episode.model_dump_json(),
+            )
+            for episode in episodes
+        ]
+        with self._transaction():
+            self._db.executemany(
+                "INSERT INTO trajectory (content, experiment, round, env, task, outcome, policy,"
+                " body) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (content) DO NOTHING",
+                rows,
+            )
+
+    def __len__(self) -> int:
+        row = self._db.execute("SELECT count(*) FROM trajectory").fetchone()
+        return int(row[0])
+
+    def added(self, experiment: str, round: int) -> int:
+        """How many episodes this round brought; the same when the round is done twice."""
+        row = self._db.execute(
+            "SELECT count(*) FROM trajectory WHERE experiment = ? AND round = ?",
+            (experiment, round),
+        ).fetchone()
+        return int(row[0])
+
+    def lessons(self, experiment: str, round: int) -> Iterator[Trajectory]:
+        """D_train(round), oldest first: all there is but what later rounds of it brought."""
+        rows = self._db.execute(
+            "SELECT body FROM trajectory WHERE experiment <> ? OR round <= ? ORDER BY id",
+            (experiment, round),
+        )
+        for (body,) in rows:
+            yield Trajectory.model_validate_json(body)
+
+    def finish(self, experiment: str, round: int, request: str, done: Finished) -> None:
+        """The answer to `request` is durable before anybody is told it exists."""
+        row = (experiment, round, request, done.stats.model_dump_json(), done.adapter)
+        with self._transaction():
+            self._db.execute("INSERT OR REPLACE INTO outbox VALUES (?, ?, ?, ?, ?)", row)
+
+    def finished(self, experiment: str, round: int, request: str) -> Finished | None:
+        """The stored answer to exactly this request, if there is one."""
+        row = self._db.execute(
+            "SELECT stats, adapter FROM outbox WHERE experiment = ? AND round = ? AND request = ?",
+            (experiment, round, request),
+        ).fetchone()
+        if row is None:
+            return None
+        return Finished(ClientStats.model_validate_json(row[0]), row[1])
+
+    def close(self) -> None:
+        self._db.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with boundary(StoreError, "buffer write"), self._db:
+            self._db.execute("BEGIN IMMEDIATE")
+            yield
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # SQLite gives its WAL the mode of the database file, so this covers both.
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    db = sqlite3.connect(path, isolation_level=None, timeout=30.0)
+    for pragma in (
+        "page_size = 16384",  # two 2 KB rows waste half of a default 4 KB page
+        "journal_mode = WAL",
+        "synchronous = FULL",
+        "secure_delete = ON",
+        "foreign_keys = ON",
+    ):
+        db.execute(f"PRAGMA {pragma}")
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    if version > SCHEMA_VERSION:
+        raise StoreError(
+            f"buffer {path} has schema {version}, this version reads up to {SCHEMA_VERSION}",
+            hint="upgrade fedse",
+        )
+    db.executescript(SCHEMA)
+    db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    return db

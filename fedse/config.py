@@ -1,0 +1,144 @@
+"""One TOML file describes one experiment; every key is typed, unknown keys are refused.
+
+Sections are named after the stages of the method. What all clients must share is `shared()`;
+what belongs to one client is its own `[[clients]]` entry and never comes from the server.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from fedse.types import CLIENT_NAME, digest_of
+
+Positive = Annotated[int, Field(gt=0)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class Run(Section):
+    name: Annotated[str, Field(pattern=CLIENT_NAME)] = "run"
+    """Names the experiment; clients key their finished work by it."""
+    rounds: Annotated[int, Field(ge=0)] = 20
+    """Federated rounds (paper: 20)."""
+    seed: int = 0
+    """Every random choice of the experiment follows from it."""
+    workers: Positive = 1
+    """Processes the local driver spreads the clients over; the result does not depend on it."""
+
+
+class Model(Section):
+    base: str = "tiny"
+    """`tiny` (ships with the package) or a folder with a Hugging Face model."""
+    rank: Positive = 8
+    """LoRA rank (paper: 8)."""
+    alpha: Annotated[float, Field(gt=0)] = 16.0
+    """LoRA alpha (paper: 16)."""
+    targets: tuple[str, ...] = ("all-linear",)
+    """Module suffixes that get an adapter; `all-linear` = every linear layer but the head."""
+    threads: Positive = 1
+    """CPU threads of torch; part of what makes a digest reproducible."""
+
+
+class Rollout(Section):
+    episodes: Positive = 32
+    """Episodes each client plays per round (the paper does not say)."""
+    temperature: Annotated[float, Field(ge=0)] = 1.0
+    """Sampling temperature of exploration (paper: 1.0); 0 = greedy."""
+    max_turns: Positive | None = None
+    """Turn cap; unset = the environment's own."""
+    context: Positive = 4096
+    """Tokens an episode may fill (paper: 4096); a longer one is truncated."""
+    new_tokens: Positive = 64
+    """Tokens one action may take."""
+    batch: Positive = 64
+    """Episodes that advance together in one generate call."""
+    max_broken: Fraction = 0.5
+    """Share of broken episodes above which the client's round stops with the first cause."""
+
+
+class Select(Section):
+    type: Literal["success", "all"] = "success"
+    """Which episodes are learned from (paper: success; all = its ablation)."""
+
+
+class Buffer(Section):
+    demonstrations: Annotated[int, Field(ge=0)] = 0
+    """Episodes of the environment's scripted expert the buffer starts with."""
+
+
+class Train(Section):
+    epochs: Positive = 2
+    """Passes over the whole buffer per round (paper: 2)."""
+    lr: Annotated[float, Field(gt=0)] = 5e-5
+    """Peak learning rate of AdamW (paper: 5e-5), cosine to zero, no warm-up."""
+    batch: Positive = 8
+    """Trajectories per optimiser step (the paper does not say)."""
+    max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
+    """Gradient clipping (the paper does not say)."""
+    max_steps: Positive | None = None
+    """Upper bound on optimiser steps per round; unset = whole epochs."""
+
+
+class Aggregate(Section):
+    type: Literal["mean"] = "mean"
+    """How adapters are merged (paper: unweighted mean)."""
+    clip: Literal["none", "median"] = "median"
+    """Scale updates longer than the median one down to it; `none` = the paper's plain mean."""
+    max_norm: Annotated[float, Field(gt=0)] = 1e4
+    """A reply whose A or B factors are longer than this is excluded."""
+    min_clients: Positive = 1
+    """Fewer valid replies than this end the run; votes and abstentions both count."""
+    deadline: Annotated[float, Field(gt=0)] = 3600.0
+    """Seconds a round waits for replies (Flower driver)."""
+
+
+class Eval(Section):
+    episodes: Annotated[int, Field(ge=0)] = 50
+    """Held-out episodes per client and evaluation; 0 = never evaluate."""
+    every: Positive = 1
+    """Evaluate the adapter that enters every n-th round, and always the first and last one."""
+    temperature: Annotated[float, Field(ge=0)] = 1.0
+    """Sampling temperature of evaluation (the paper does not say); 0 = greedy."""
+
+
+class Client(Section):
+    name: Annotated[str, Field(pattern=CLIENT_NAME)]
+    """Unique within the experiment."""
+    env: str
+    """A registered environment, or `module:Class`."""
+    options: dict[str, Any] = {}
+    """Arguments of the environment."""
+
+
+class Config(Section):
+    """A whole experiment."""
+
+    run: Run = Run()
+    model: Model = Model()
+    rollout: Rollout = Rollout()
+    select: Select = Select()
+    buffer: Buffer = Buffer()
+    train: Train = Train()
+    aggregate: Aggregate = Aggregate()
+    eval: Eval = Eval()
+    clients: Annotated[tuple[Client, ...], Field(min_length=1)]
+
+    @field_validator("clients")
+    @classmethod
+    def _unique(cls, clients: tuple[Client, ...]) -> tuple[Client, ...]:
+        names = [client.name for client in clients]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"client names must be unique, twice: {', '.join(twice)}")
+        return clients
+
+    def client(self, name: str) -> Client:
+        return next(client for client in self.clients if client.name == name)
+
+    def agreed_digest(self) -> str:
+        """Digest of what all members must have agreed on; how work is spread does not count."""
+        shared = self.model_dump(mode="json", exclude={"clients": True, "run": {"workers"}})
+        return digest_of([shared, sorted(client.name for client in self.clients)])

@@ -1,0 +1,201 @@
+"""The round loop every driver shares: ask the members, merge, commit, announce, repeat.
+
+A driver supplies one thing: a way to ask all members and hear what each answers. So the local
+driver and a Flower deployment differ in transport only.
+"""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from fedse.base_model import initial_adapter
+from fedse.errors import RunError
+from fedse.export import export_adapter
+from fedse.parties import Answer
+from fedse.rounds import server_round
+from fedse.run import Run
+from fedse.types import Adapter, ClientStats, Exclusion, Record, RoundResult
+
+Clock = Callable[[], float]
+
+
+class Request(Record):
+    """What a client is asked to do; the adapter travels beside it."""
+
+    experiment: str
+    round: int
+    agreed: str
+    """Digest of the settings all members share; a client refuses any other."""
+    adapter: str
+    """Digest of the adapter that travels beside it."""
+    train: bool
+    evaluate: bool
+
+
+class Delivery(NamedTuple):
+    """What came back from one client."""
+
+    client: str
+    stats: ClientStats
+    adapter: bytes | None
+    fault: str = ""
+    """Why the reply cannot be used, in the server's words; empty = it can."""
+
+
+class Ask(Protocol):
+    """Asks all members; yields what arrives before the deadline, in any order."""
+
+    def __call__(self, request: Request, adapter: Adapter) -> Iterable[Delivery]: ...
+
+
+def federate(run: Run, ask: Ask, *, clock: Clock) -> Adapter:
+    """All rounds are committed; the final global adapter. Goes on where an earlier run ended."""
+    rounds = run.config.run.rounds
+    run.begin(initial_adapter(run.spec, seed=run.config.run.seed))
+    done = run.committed or 0
+    run.emit("run.started", rounds=rounds, committed=done, clients=len(run.config.clients))
+    for index in range(1, done + 1):
+        _export(run, index)
+    for index in range(done + 1, rounds + 1):
+        _round(run, ask, index, clock)
+    final = run.adapter(rounds)
+    if run.config.eval.episodes and not run.evals(rounds):
+        for delivery in ask(_request(run, rounds + 1, final, train=False), final):
+            _record_eval(run, rounds, delivery)
+    run.emit("run.finished", rounds=rounds, adapter=final.digest)
+    return final
+
+
+def _round(run: Run, ask: Ask, index: int, clock: Clock) -> None:
+    started, current = clock(), run.adapter(index - 1)
+    run.emit("round.started", round=index, rounds=run.config.run.rounds)
+    answers: dict[str, Answer] = {}
+    faults: list[Exclusion] = []
+    for delivery in ask(_request(run, index, current, train=True), current):
+        fault = delivery.fault or _fault(run, delivery, answers)
+        _announce(run, index, delivery, fault)
+        if fault:
+            faults.append(Exclusion(client=delivery.client, reason=fault))
+        else:
+            _record_eval(run, index - 1, delivery)
+            answers[delivery.client] = _held(run, index, delivery)
+    run.emit("aggregate.started", round=index, answers=len(answers))
+    merged = server_round(current, list(answers.values()), run.config)
+    excluded = (*merged.excluded, *faults)
+    _require_enough(run, index, len(merged.voters) + len(merged.abstained), excluded)
+    result = RoundResult(
+        index=index,
+        before=current.digest,
+        after=run.store(merged.adapter),
+        voters=merged.voters,
+        abstained=merged.abstained,
+        excluded=excluded,
+        absent=_absent(run, answers, faults),
+        stats={client: answers[client].stats for client in sorted(answers)},
+        bytes_down=run.spec.nbytes * len(run.config.clients),
+        bytes_up=run.spec.nbytes * len(merged.voters),
+        seconds=clock() - started,
+    )
+    run.emit("commit.started", round=index, adapter=result.after)
+    run.commit(result)
+    run.emit("round.committed", **_summary(result))
+    _export(run, index)
+    _forget_inbox(run)
+
+
+def _request(run: Run, index: int, adapter: Adapter, *, train: bool) -> Request:
+    config = run.config
+    due = index == 1 or not train or (index - 1) % config.eval.every == 0
+    return Request(
+        experiment=config.run.name,
+        round=index,
+        agreed=config.agreed_digest(),
+        adapter=adapter.digest,
+        train=train,
+        evaluate=bool(config.eval.episodes) and due,
+    )
+
+
+def _fault(run: Run, delivery: Delivery, answers: dict[str, Answer]) -> str:
+    if delivery.client not in {client.name for client in run.config.clients}:
+        return "is not a member of this experiment"
+    if delivery.client in answers:
+        return "answered twice in one round"
+    if delivery.adapter is not None and len(delivery.adapter) != run.spec.nbytes:
+        return f"adapter of {len(delivery.adapter)} bytes, expected {run.spec.nbytes}"
+    return ""
+
+
+def _held(run: Run, index: int, delivery: Delivery) -> Answer:
+    """The reply with its adapter on disk, so that a thousand of them fit in memory."""
+    if delivery.adapter is None:
+        return Answer(delivery.client, delivery.stats, None)
+    kept = _inbox(run) / f"{index}-{delivery.client}"
+    kept.write_bytes(delivery.adapter)
+    return Answer(delivery.client, delivery.stats, kept.read_bytes)
+
+
+def _record_eval(run: Run, round: int, delivery: Delivery) -> None:
+    stats = delivery.stats
+    if delivery.fault or not stats.eval_played:
+        return
+    run.record_eval(round, delivery.client, stats)
+    run.emit(
+        "eval.recorded",
+        round=round,
+        client=delivery.client,
+        played=stats.eval_played,
+        won=stats.eval_succeeded,
+    )
+
+
+def _announce(run: Run, index: int, delivery: Delivery, fault: str) -> None:
+    sent = len(delivery.adapter or b"")
+    facts = delivery.stats.model_dump()
+    run.emit(
+        "answer.received", round=index, client=delivery.client, fault=fault, bytes=sent, **facts
+    )
+
+
+def _summary(result: RoundResult) -> dict[str, int | float | str]:
+    return {
+        "round": result.index,
+        "adapter": result.after,
+        "voters": len(result.voters),
+        "abstained": len(result.abstained),
+        "excluded": len(result.excluded),
+        "absent": len(result.absent),
+        "seconds": round(result.seconds, 3),
+    }
+
+
+def _require_enough(run: Run, index: int, valid: int, excluded: tuple[Exclusion, ...]) -> None:
+    needed = run.config.aggregate.min_clients
+    if valid < needed:
+        first = f"; {excluded[0].client}: {excluded[0].reason}" if excluded else ""
+        raise RunError(
+            f"round {index} has {valid} valid answers, aggregate.min_clients is {needed}{first}",
+            hint=f"fedse resume {run.path}",
+        )
+
+
+def _absent(run: Run, answers: dict[str, Answer], faults: list[Exclusion]) -> tuple[str, ...]:
+    heard = {*answers, *(fault.client for fault in faults)}
+    return tuple(sorted({client.name for client in run.config.clients} - heard))
+
+
+def _export(run: Run, index: int) -> None:
+    folder = run.path / "adapters" / f"round-{index:03d}"
+    if not folder.exists():
+        export_adapter(run.adapter(index), folder)
+
+
+def _inbox(run: Run) -> Path:
+    inbox = run.path / "inbox"
+    inbox.mkdir(exist_ok=True)
+    return inbox
+
+
+def _forget_inbox(run: Run) -> None:
+    for kept in _inbox(run).iterdir():
+        kept.unlink()

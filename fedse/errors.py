@@ -1,0 +1,70 @@
+"""The error tree, the boundary around foreign code, and the exit codes.
+
+FedSEError                1
+├── ConfigError           2   a setting is wrong; nothing was started
+├── MachineError          3   something this machine lacks (a package, a file, memory)
+├── EnvError              4   an environment broke its contract
+├── AdapterRejected       5   an adapter that arrived is not what the spec promises
+├── WireError             6   a message or a site's worker did not answer as agreed
+├── StoreError            7   a buffer or a run directory cannot be read or written
+├── TrainError            8   training went wrong (non-finite loss, nothing to train)
+└── RunError             10   a run cannot go on (too few clients, too many broken episodes)
+
+A broken episode or a broken client is data; a broken invariant stops with one of these.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class FedSEError(Exception):
+    """Base of every error this package raises on purpose: what happened, and what to do next."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class ConfigError(FedSEError):
+    exit_code = 2
+
+
+class MachineError(FedSEError):
+    exit_code = 3
+
+
+class EnvError(FedSEError):
+    exit_code = 4
+
+
+class AdapterRejected(FedSEError):
+    exit_code = 5
+
+
+class WireError(FedSEError):
+    exit_code = 6
+
+
+class StoreError(FedSEError):
+    exit_code = 7
+
+
+class TrainError(FedSEError):
+    exit_code = 8
+
+
+class RunError(FedSEError):
+    exit_code = 10
+
+
+@contextmanager
+def boundary(kind: type[FedSEError], what: str) -> Iterator[None]:
+    """Whatever foreign code raises inside leaves as `kind`, naming `what`; our own errors pass."""
+    try:
+        yield
+    except FedSEError:
+        raise
+    except Exception as error:
+        raise kind(f"{what}: {type(error).__name__}: {error}") from error

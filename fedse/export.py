@@ -1,0 +1,54 @@
+"""An adapter as a plain PEFT folder that other tools load: no pickle, no local path, mode 0644."""
+
+import json
+from pathlib import Path
+
+from fedse.errors import StoreError, boundary
+from fedse.types import Adapter
+
+CARD = """---
+library_name: peft
+base_model: {base}
+base_model_relation: adapter
+---
+LoRA adapter (rank {rank}, alpha {alpha:g}) for `{base}`, made by Fed-SE.
+
+- adapter sha256 `{digest}`
+- base model digest `{base_digest}`
+
+Load it with `peft.PeftModel.from_pretrained(model, "<this folder>")`.
+"""
+
+
+def export_adapter(adapter: Adapter, folder: Path) -> Path:
+    """`folder` holds the adapter as PEFT would save it, byte for byte the same every time."""
+    spec = adapter.spec
+    config = {
+        "base_model_name_or_path": spec.base,
+        "bias": "none",
+        "inference_mode": True,
+        "lora_alpha": spec.alpha,
+        "lora_dropout": 0.0,
+        "peft_type": "LORA",
+        "r": spec.rank,
+        "target_modules": sorted(spec.target_modules),
+        "task_type": "CAUSAL_LM",
+    }
+    card = CARD.format(
+        base=spec.base,
+        rank=spec.rank,
+        alpha=spec.alpha,
+        digest=adapter.digest,
+        base_digest=spec.base_digest,
+    )
+    with boundary(StoreError, f"export to {folder}"):
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(folder / "adapter_config.json", json.dumps(config, indent=2, sort_keys=True) + "\n")
+        _write(folder / "README.md", card)
+        _write(folder / "adapter_model.safetensors", adapter.to_bytes())
+    return folder
+
+
+def _write(path: Path, content: str | bytes) -> None:
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    path.chmod(0o644)

@@ -1,0 +1,51 @@
+"""Who takes part: what one client owns, and what the server holds of a client's reply."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from fedse.agent.policy import Policy
+from fedse.buffer import Buffer
+from fedse.envs.base import EnvFactory
+from fedse.types import Adapter, AdapterSpec, ClientStats, Exclusion, Trajectory
+
+
+class Fitted(NamedTuple):
+    """The adapter after training, and how it went."""
+
+    adapter: Adapter
+    loss: float
+    steps: int
+
+
+@dataclass(frozen=True)
+class Site:
+    """What one client owns and nobody else sees."""
+
+    client: str
+    spec: AdapterSpec
+    make_env: EnvFactory
+    buffer: Buffer
+    make_policy: Callable[[Adapter, float], Policy]
+    """Adapter and temperature -> something that acts."""
+    fit: Callable[[Adapter, Sequence[Trajectory], int], Fitted]
+    """Starting adapter, lessons and seed -> the adapter after training."""
+    clock: Callable[[], float]
+
+
+class Answer(NamedTuple):
+    """What the server has of one client's reply."""
+
+    client: str
+    stats: ClientStats
+    read: Callable[[], bytes] | None
+    """Gives the adapter's bytes; None = the client has no vote."""
+
+
+class Merged(NamedTuple):
+    """The next global adapter and whose work it is."""
+
+    adapter: Adapter
+    voters: tuple[str, ...]
+    abstained: tuple[str, ...]
+    excluded: tuple[Exclusion, ...]

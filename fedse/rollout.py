@@ -1,0 +1,170 @@
+"""Play many tasks in lock-step: all open episodes advance through one batched policy call a turn.
+
+A broken episode is data: it ends as `broken` with its cause and is never learned from.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+from typing import NamedTuple
+
+from fedse.agent.policy import Dialogue, Policy, Reply
+from fedse.envs.base import Env, EnvFactory, ExpertEnv, Step
+from fedse.errors import EnvError, RunError, boundary
+from fedse.seeds import seed_of
+from fedse.types import Outcome, Task, Trajectory, Turn
+
+
+class Game(NamedTuple):
+    """One episode to be played: a task and the randomness the world may use in it."""
+
+    task: Task
+    seed: int
+
+
+@dataclass
+class _Episode:
+    game: Game
+    env: Env
+    turns: list[Turn] = field(default_factory=list)
+    observation: str = ""
+    outcome: Outcome | None = None
+    reward: float = 0.0
+    error: str | None = None
+
+    def take(self, step: Step) -> None:
+        self.observation, self.reward = step.observation, step.reward
+        if step.done:
+            self.outcome = "success" if step.success else "failure"
+
+    def attempt(self, what: str, act: Callable[[], Step]) -> None:
+        """The world's answer is taken, or the episode is broken and says why."""
+        try:
+            with boundary(EnvError, f"{self.game.task.env}.{what}"):
+                self.take(act())
+        except EnvError as error:
+            self.outcome, self.error = "broken", str(error)
+
+
+def choose_games(tasks: Sequence[Task], count: int, *, seed: int) -> list[Game]:
+    """`count` games over `tasks`: a shuffled pass over all of them, then another, as needed."""
+    random = Random(seed)
+    chosen: list[Task] = []
+    while len(chosen) < count:
+        chosen += random.sample(tasks, len(tasks))
+    return [Game(task, seed_of(seed, task.id, i)) for i, task in enumerate(chosen[:count])]
+
+
+def rollout(
+    games: Sequence[Game],
+    make_env: EnvFactory,
+    policy: Policy,
+    *,
+    round: int,
+    batch: int,
+    max_turns: int | None = None,
+    seed: int,
+    progress: Callable[[int, int], None] = lambda played, succeeded: None,
+) -> list[Trajectory]:
+    """One trajectory per game, in the order of `games`."""
+    played: list[Trajectory] = []
+    for start in range(0, len(games), batch):
+        chunk = games[start : start + batch]
+        played += _play(chunk, make_env, policy, round, max_turns, seed_of(seed, "rollout", start))
+        progress(len(played), sum(episode.success for episode in played))
+    return played
+
+
+def _play(
+    games: Sequence[Game],
+    make_env: EnvFactory,
+    policy: Policy,
+    round: int,
+    max_turns: int | None,
+    seed: int,
+) -> list[Trajectory]:
+    episodes = [_Episode(game, make_env()) for game in games]
+    for episode in episodes:
+        task, world_seed = episode.game
+        episode.attempt("reset", partial(episode.env.reset, task, seed=world_seed))
+    cap = max_turns or (episodes[0].env.max_turns if episodes else 0)
+    for turn in range(cap):
+        still_open = [episode for episode in episodes if episode.outcome is None]
+        if not still_open:
+            break
+        _advance(still_open, policy, seed_of(seed, turn))
+    for episode in episodes:
+        episode.env.close()
+    return [_finished(episode, policy.name, round) for episode in episodes]
+
+
+def _advance(episodes: Sequence[_Episode], policy: Policy, seed: int) -> None:
+    dialogues = [
+        Dialogue(episode.env.system_prompt, tuple(episode.turns), episode.observation)
+        for episode in episodes
+    ]
+    replies: list[Reply | None] = policy.act(dialogues, seed=seed)
+    for episode, reply in zip(episodes, replies, strict=True):
+        if reply is None:
+            episode.outcome = "truncated"
+            continue
+        episode.turns.append(
+            Turn(
+                observation=episode.observation,
+                action=reply.text,
+                context_ids=reply.context_ids,
+                action_ids=reply.action_ids,
+            )
+        )
+        episode.attempt("step", partial(episode.env.step, reply.text))
+
+
+def _finished(episode: _Episode, policy: str, round: int) -> Trajectory:
+    return Trajectory(
+        task=episode.game.task,
+        seed=episode.game.seed,
+        turns=tuple(episode.turns),
+        outcome=episode.outcome or "truncated",
+        reward=episode.reward,
+        policy=policy,
+        round=round,
+        error=episode.error,
+    )
+
+
+def demonstrate(games: Sequence[Game], make_env: EnvFactory) -> list[Trajectory]:
+    """The scripted expert's episodes, successful ones only; D_train(0) of the paper."""
+    env = make_env()
+    if not isinstance(env, ExpertEnv):
+        raise EnvError(
+            f"environment {env.name!r} has no scripted expert, so it cannot demonstrate",
+            hint="set buffer.demonstrations = 0, or give the environment expert() and actions()",
+        )
+    shown = [scripted_episode(game, env, lambda e: e.expert(), name="expert") for game in games]
+    env.close()
+    return [episode for episode in shown if episode.success]
+
+
+def scripted_episode(
+    game: Game, env: ExpertEnv, choose: Callable[[ExpertEnv], str], *, name: str
+) -> Trajectory:
+    """One episode in which `choose` sees the world itself, not only its text."""
+    episode = _Episode(game, env)
+    episode.take(env.reset(game.task, seed=game.seed))
+    while episode.outcome is None and len(episode.turns) < env.max_turns:
+        action = choose(env)
+        episode.turns.append(Turn(observation=episode.observation, action=action))
+        episode.take(env.step(action))
+    return _finished(episode, name, 0)
+
+
+def require_sound(played: Sequence[Trajectory], *, max_broken: float) -> None:
+    """At most this share of the episodes broke; else the run stops and names the first cause."""
+    broken = [episode for episode in played if episode.outcome == "broken"]
+    if len(broken) > max_broken * len(played):
+        raise RunError(
+            f"{len(broken)} of {len(played)} episodes broke, the first in task "
+            f"{broken[0].task.id!r} with {broken[0].error}",
+            hint=f"fedse env check {broken[0].task.env}",
+        )

@@ -1,0 +1,56 @@
+"""Answer one request at a client: check it, do the work once, keep the answer, give it back.
+
+The answer is durable in the outbox before it leaves, so a request that comes again (the server
+or this process died) is answered with the same bytes instead of being worked on again.
+"""
+
+from fedse.aggregate.validate import parse_adapter
+from fedse.buffer import Finished
+from fedse.config import Config
+from fedse.coordinator import Request
+from fedse.errors import WireError
+from fedse.events import Emit
+from fedse.parties import Site
+from fedse.rounds import client_eval, client_round
+from fedse.types import Adapter, AdapterSpec, ClientStats, ClientUpdate
+
+
+def serve(request: Request, data: bytes, site: Site, config: Config, *, emit: Emit) -> Finished:
+    """The client's answer to `request`, computed now or earlier."""
+    current = _accepted(request, data, config, site.spec)
+    key = (request.experiment, request.round, request.digest)
+    done = site.buffer.finished(*key)
+    if done is None:
+        update = _work(request, current, site, config, emit)
+        done = Finished(update.stats, update.adapter.to_bytes() if update.adapter else None)
+        site.buffer.finish(*key, done)
+    emit("upload.started", client=site.client, round=request.round, bytes=len(done.adapter or b""))
+    return done
+
+
+def _accepted(request: Request, data: bytes, config: Config, spec: AdapterSpec) -> Adapter:
+    if request.experiment != config.run.name:
+        raise WireError(f"asked for experiment {request.experiment!r}, here is {config.run.name!r}")
+    if request.agreed != config.agreed_digest():
+        raise WireError(
+            "the server's settings differ from the ones this client agreed to",
+            hint="compare `fedse config show` on both sides",
+        )
+    adapter = parse_adapter(data, spec, config.aggregate)
+    if adapter.digest != request.adapter:
+        raise WireError("the adapter is not the one the request names")
+    return adapter
+
+
+def _work(
+    request: Request, current: Adapter, site: Site, config: Config, emit: Emit
+) -> ClientUpdate:
+    measured = ClientStats()
+    if request.evaluate:
+        measured = client_eval(current, site, config, round=request.round, emit=emit)
+    if not request.train:
+        return ClientUpdate(measured, None)
+    update = client_round(current, site, config, round=request.round, emit=emit)
+    kept = {"eval_played", "eval_succeeded", "eval_seconds"}
+    stats = update.stats.model_copy(update=measured.model_dump(include=kept))
+    return ClientUpdate(stats, update.adapter)

@@ -1,0 +1,234 @@
+"""The nouns of the method: frozen, content-addressed, free of behaviour that needs a library.
+
+Task -rollout-> Trajectory -select-> Trajectory -buffer-> Trajectory -train-> Adapter
+-client_round-> ClientUpdate -aggregate-> Adapter -run-> RoundResult
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from math import prod
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+Split = Literal["train", "test"]
+Outcome = Literal["success", "failure", "truncated", "broken"]
+FloatVector = NDArray[np.float32]
+
+CLIENT_NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
+
+
+class Record(BaseModel):
+    """A value that reaches a disk: frozen, unknown fields refused, equal content = equal digest."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @property
+    def digest(self) -> str:
+        return digest_of(self.model_dump(mode="json"))
+
+
+def digest_of(value: object) -> str:
+    """The sha256 of `value` as canonical JSON: sorted keys, no spaces, no NaN."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class Task(Record):
+    """One problem of one environment; the same id is the same problem for ever."""
+
+    env: str
+    id: str
+    split: Split
+
+
+class Turn(Record):
+    """What the agent was shown, what it said, and the exact tokens of both."""
+
+    observation: str
+    action: str
+    """Verbatim as sampled, thought included."""
+    context_ids: tuple[int, ...] = ()
+    """Tokens the model was given since its last action; never learned from."""
+    action_ids: tuple[int, ...] = ()
+    """Tokens the model sampled, its end token included; the only ones learned from."""
+
+
+class Trajectory(Record):
+    """One episode. `truncated` and `broken` are not the agent's doing and never a success."""
+
+    task: Task
+    seed: int
+    turns: tuple[Turn, ...]
+    outcome: Outcome
+    reward: float
+    policy: str
+    """Digest of the adapter that acted, or the name of a scripted policy."""
+    round: int
+    """The round it was played in; 0 for demonstrations."""
+    error: str | None = None
+
+    @property
+    def success(self) -> bool:
+        return self.outcome == "success"
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        return tuple(i for turn in self.turns for i in (*turn.context_ids, *turn.action_ids))
+
+    @property
+    def loss_mask(self) -> tuple[bool, ...]:
+        """True exactly on the tokens the agent sampled (the paper's loss: thought and action)."""
+        mask: list[bool] = []
+        for turn in self.turns:
+            mask += [False] * len(turn.context_ids) + [True] * len(turn.action_ids)
+        return tuple(mask)
+
+    @property
+    def content_digest(self) -> str:
+        """Equal for two episodes that did the same in the same task, whoever played them when.
+
+        The buffer is the paper's set union, so this is what makes two elements the same.
+        """
+        said = [(turn.observation, turn.action) for turn in self.turns]
+        return digest_of([self.task.model_dump(mode="json"), said])
+
+
+class TensorSpec(Record):
+    name: str
+    shape: tuple[int, ...]
+
+
+class AdapterSpec(Record):
+    """What every adapter of a federation must look like; agreed at join, never sent.
+
+    An adapter's bytes are a safetensors file whose header follows from this spec alone, so a
+    received header is compared, not interpreted.
+    """
+
+    base: str
+    base_digest: str
+    rank: int
+    alpha: float
+    target_modules: tuple[str, ...]
+    tensors: tuple[TensorSpec, ...]
+    """Sorted by name."""
+
+    @property
+    def scaling(self) -> float:
+        return self.alpha / self.rank
+
+    @cached_property
+    def size(self) -> int:
+        """Number of parameters."""
+        return sum(prod(t.shape) for t in self.tensors)
+
+    @cached_property
+    def slices(self) -> Mapping[str, slice]:
+        ends = np.cumsum([0, *(prod(t.shape) for t in self.tensors)]).tolist()
+        spans = (slice(a, b) for a, b in pairwise(ends))
+        return dict(zip((t.name for t in self.tensors), spans, strict=True))
+
+    @cached_property
+    def header(self) -> bytes:
+        entries: dict[str, object] = {"__metadata__": {"format": "pt"}}
+        for tensor in self.tensors:
+            span = self.slices[tensor.name]
+            entries[tensor.name] = {
+                "dtype": "F32",
+                "shape": list(tensor.shape),
+                "data_offsets": [span.start * 4, span.stop * 4],
+            }
+        text = json.dumps(entries, separators=(",", ":")).encode()
+        text += b" " * (-len(text) % 8)  # safetensors aligns the data at 8 bytes
+        return len(text).to_bytes(8, "little") + text
+
+    @property
+    def nbytes(self) -> int:
+        return len(self.header) + 4 * self.size
+
+
+@dataclass(frozen=True, eq=False)
+class Adapter:
+    """LoRA factors as one read-only float32 vector laid out by `spec`."""
+
+    spec: AdapterSpec
+    vector: FloatVector
+
+    def __post_init__(self) -> None:
+        if self.vector.shape != (self.spec.size,) or self.vector.dtype != np.float32:
+            raise ValueError(f"expected {self.spec.size} float32, got {self.vector.shape}")
+        self.vector.flags.writeable = False
+
+    def to_bytes(self) -> bytes:
+        """The adapter as a safetensors file; what is stored, sent and hashed."""
+        return self.spec.header + self.vector.astype("<f4", copy=False).tobytes()
+
+    @cached_property
+    def digest(self) -> str:
+        return hashlib.sha256(self.to_bytes()).hexdigest()
+
+    def tensors(self) -> dict[str, FloatVector]:
+        """Each factor under its PEFT name, as a view."""
+        slices = self.spec.slices
+        return {t.name: self.vector[slices[t.name]].reshape(t.shape) for t in self.spec.tensors}
+
+
+class ClientStats(Record):
+    """Everything a client says about its data: numbers only."""
+
+    played: int = 0
+    succeeded: int = 0
+    broken: int = 0
+    added: int = 0
+    """Successful episodes that were new to the buffer."""
+    buffered: int = 0
+    """Episodes in the buffer after this round; what was trained on."""
+    loss: float | None = None
+    """Mean training loss of the last epoch, nats per agent token."""
+    steps: int = 0
+    eval_played: int = 0
+    eval_succeeded: int = 0
+    """Held-out episodes of the adapter the client was sent, before it trained."""
+    rollout_seconds: float = 0.0
+    train_seconds: float = 0.0
+    eval_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class ClientUpdate:
+    """What leaves a client, and all that leaves it: no field can hold text."""
+
+    stats: ClientStats
+    adapter: Adapter | None
+    """None = no vote: the client has nothing it could have learned from."""
+
+
+class Exclusion(Record):
+    """A client's reply that was not counted, and why, in the server's own words."""
+
+    client: str
+    reason: str
+
+
+class RoundResult(Record):
+    """One committed round."""
+
+    index: int
+    before: str
+    after: str
+    """Digests of the global adapter."""
+    voters: tuple[str, ...]
+    abstained: tuple[str, ...] = ()
+    excluded: tuple[Exclusion, ...] = ()
+    absent: tuple[str, ...] = ()
+    stats: dict[str, ClientStats]
+    bytes_down: int
+    bytes_up: int
+    seconds: float
