@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from fedse.config import Config
 from fedse.coordinator import Delivery, Request, federate
@@ -26,19 +26,26 @@ from fedse.types import Adapter, ClientStats
 Clock = Callable[[], float]
 
 
-def run_local(run: Run, *, clock: Clock = time.time) -> Adapter:
+class OpenSite(Protocol):
+    """Opens a client's site from the experiment's config and the client's folder."""
+
+    def __call__(self, config: Config, client: str, home: Path, *, clock: Clock) -> Site: ...
+
+
+def run_local(run: Run, *, clock: Clock = time.time, open_site: OpenSite = open_site) -> Adapter:
     """The whole experiment on this machine; the final global adapter."""
     if run.config.run.workers == 1:
-        return federate(run, InProcess(run, clock), clock=clock)
-    with WorkerPool(run) as ask:
+        return federate(run, InProcess(run, clock, open_site), clock=clock)
+    with WorkerPool(run, open_site) as ask:
         return federate(run, ask, clock=clock)
 
 
 class _Sites:
     """The sites of this process, each opened when it is first asked."""
 
-    def __init__(self, config: Config, path: Path, clock: Clock) -> None:
+    def __init__(self, config: Config, path: Path, clock: Clock, open_site: OpenSite) -> None:
         self._config, self._path, self._clock = config, path, clock
+        self._open_site = open_site
         self._open: dict[str, Site] = {}
 
     def answer(self, client: str, request: Request, data: bytes, emit: Emit) -> Delivery:
@@ -46,7 +53,7 @@ class _Sites:
         try:
             if client not in self._open:
                 home = self._path / "clients" / client
-                self._open[client] = open_site(self._config, client, home, clock=self._clock)
+                self._open[client] = self._open_site(self._config, client, home, clock=self._clock)
             done = serve(request, data, self._open[client], self._config, emit=emit)
         except FedSEError as error:
             return Delivery(client, ClientStats(), None, fault=str(error))
@@ -56,8 +63,8 @@ class _Sites:
 class InProcess:
     """Asks the clients one after another, here."""
 
-    def __init__(self, run: Run, clock: Clock) -> None:
-        self._run, self._sites = run, _Sites(run.config, run.path, clock)
+    def __init__(self, run: Run, clock: Clock, open_site: OpenSite) -> None:
+        self._run, self._sites = run, _Sites(run.config, run.path, clock, open_site)
 
     def __call__(self, request: Request, adapter: Adapter) -> Iterator[Delivery]:
         data = adapter.to_bytes()
@@ -68,13 +75,13 @@ class InProcess:
 class WorkerPool:
     """Asks the clients in worker processes; any worker can serve any client, from its folder."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, open_site: OpenSite) -> None:
         self._run = run
         context = multiprocessing.get_context("spawn")
         self._events: Any = context.SimpleQueue()
         workers = min(run.config.run.workers, len(run.config.clients))
         self._executor = ProcessPoolExecutor(
-            workers, context, _start_worker, (run.config, run.path, self._events)
+            workers, context, _start_worker, (run.config, run.path, open_site, self._events)
         )
         self._relay = threading.Thread(target=self._relay_events, daemon=True)
 
@@ -105,8 +112,8 @@ class WorkerPool:
 _worker: dict[str, Any] = {}
 
 
-def _start_worker(config: Config, path: Path, events: Any) -> None:
-    _worker["sites"] = _Sites(config, path, time.time)
+def _start_worker(config: Config, path: Path, open_site: OpenSite, events: Any) -> None:
+    _worker["sites"] = _Sites(config, path, time.time, open_site)
     _worker["events"] = events
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

@@ -1,0 +1,91 @@
+"""The command line: which verbs there are, and how every failure looks.
+
+A verb's module is imported only when that verb is called, so help stays quick.
+"""
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+from cyclopts import App, CycloptsError, Parameter
+
+from fedse import __version__
+from fedse.cli.display import plain_wanted, set_quiet
+from fedse.errors import FedSEError
+
+ABOUT = """Organisations that may not share data improve one LLM agent together.
+
+Only a LoRA adapter travels; what the agents saw stays where it is. Start with: fedse demo
+"""
+EPILOGUE = (
+    "Results go to stdout, progress to stderr. --debug (or FEDSE_DEBUG=1) shows tracebacks. "
+    "Runs are kept in $FEDSE_RUNS, or ~/.local/share/fedse/runs."
+)
+USAGE_EXIT, BUG_EXIT, INTERRUPT_EXIT = 2, 1, 130
+
+# What each verb is for, and an example. Told here, because asking its module would import it.
+VERBS = {
+    "demo": ("A small federated run on this machine, from start to result.", "demo --seed 1"),
+    "run": ("Run the experiment a TOML file describes.", "run my.toml --set run.rounds=3"),
+    "resume": ("Go on with a run that was interrupted.", "resume last"),
+    "eval": ("Measure an adapter of a run in fresh games.", "eval last --round 0"),
+    "runs": ("List the runs on this machine and what became of them.", "runs --json"),
+    "config": ("Look at an experiment file, check it, explain it.", "config explain train.lr"),
+    "env": ("List environments, check one, play one yourself.", "env play wordle"),
+}
+GROUPS = ("config", "env")
+
+
+def build_app() -> App:
+    app = App(
+        name="fedse",
+        help=ABOUT,
+        help_epilogue=EPILOGUE,
+        version=f"fedse {__version__}",
+        help_formatter="plain" if plain_wanted(sys.stdout) else "default",
+        help_format="plaintext",
+        default_parameter=Parameter(negative=()),
+    )
+    for order, (verb, (about, example)) in enumerate(VERBS.items()):
+        target = "app" if verb in GROUPS else f"{verb}_verb"
+        more = {} if verb in GROUPS else {"help_epilogue": ""}
+        text = f"{about}\n\nExample: fedse {example}"
+        app.command(f"fedse.cli.{verb}:{target}", name=verb, help=text, sort_key=order, **more)
+    return app
+
+
+def start(argv: Sequence[str]) -> int:
+    """The command's exit code; whatever goes wrong is told on stderr in one form."""
+    tokens = [token for token in argv if token != "--debug"]
+    debug = len(tokens) < len(argv) or os.environ.get("FEDSE_DEBUG", "") not in ("", "0")
+    set_quiet(os.environ)
+    try:
+        code = build_app()(
+            tokens, exit_on_error=False, print_error=False, result_action="return_value"
+        )
+        sys.stdout.flush()
+        return int(code or 0)
+    except CycloptsError as error:
+        return _told(str(error).strip(), "fedse --help", USAGE_EXIT)
+    except FedSEError as error:
+        if debug:
+            traceback.print_exc()
+        return _told(str(error), error.hint, error.exit_code)
+    except KeyboardInterrupt:
+        return _told("stopped", "", INTERRUPT_EXIT)
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough; nothing more can be written, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception:
+        traceback.print_exc()
+        return _told("this is a bug in fedse", "report it with the lines above", BUG_EXIT)
+
+
+def _told(message: str, hint: str, code: int) -> int:
+    label = "" if code == INTERRUPT_EXIT else "error: "
+    print(f"{label}{message}", file=sys.stderr)
+    if hint:
+        print(f"hint: {hint}", file=sys.stderr)
+    return code

@@ -1,0 +1,54 @@
+"""`fedse config`: an experiment file complete, checked, explained."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from fedse.cli.console import counted
+from fedse.cli.drive import require_members
+from fedse.cli.run import Set
+from fedse.config_file import dump_config, load_config
+from fedse.config_keys import config_keys
+from fedse.config_keys import explain as explained
+
+app = App(name="config", help_format="plaintext", help_epilogue="")
+
+File = Annotated[Path, Parameter(help="The experiment file (TOML).")]
+
+
+@app.command
+def show(config: File, /, *, set_: Set = []) -> None:  # noqa: B006  only read
+    """Print the experiment with every setting, as TOML that can be run.
+
+    Example: fedse config show my.toml --set train.lr=1e-4
+    """
+    print(dump_config(load_config(config, set_)), end="")
+
+
+@app.command
+def check(config: File, /, *, set_: Set = []) -> None:  # noqa: B006  only read
+    """Check the file and that every client's environment can be made; start nothing.
+
+    Example: fedse config check my.toml
+    """
+    found = load_config(config, set_)
+    require_members(found)
+    size = f"{counted(len(found.clients), 'client')}, {counted(found.run.rounds, 'round')}"
+    print(f"{config} is right: {size}")
+
+
+@app.command
+def explain(key: Annotated[str, Parameter(help="As in train.lr; default: all.")] = "", /) -> None:
+    """Say what a setting means, which values it takes and its default.
+
+    Example: fedse config explain rollout.temperature
+    """
+    if key:
+        print(explained(key))
+        return
+    settings = [setting for setting in config_keys().values() if not setting.is_section]
+    width = max(len(setting.name) for setting in settings)
+    for setting in settings:
+        print(f"{setting.name:<{width}}  {setting.about}")
+    print("\nmore about one, or about a section: fedse config explain train.lr")

@@ -1,0 +1,125 @@
+"""A run's events on the terminal: one plain line each, one JSON line each, or a live view."""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from fedse.cli.display import Mode
+from fedse.config import Config
+from fedse.events import Fact
+from fedse.run import Observer
+
+Facts = Mapping[str, Any]
+
+
+@contextmanager
+def shown(mode: Mode, config: Config) -> Iterator[Observer]:
+    """An observer that shows every event it is given, as `mode` says, until this ends."""
+    if mode == "json":
+        yield lambda _, entry: print(json.dumps(entry), flush=True)
+    elif mode == "plain":
+        yield _plain(config.run.rounds)
+    else:
+        from fedse.cli.live import live_view  # rich costs a tenth of a second
+
+        with live_view(config) as observer:
+            yield observer
+
+
+def _plain(rounds: int) -> Observer:
+    def observer(event: str, entry: dict[str, Fact]) -> None:
+        at = time.strftime("%H:%M:%S", time.localtime(float(entry["time"] or 0)))
+        print(f"{at} {plain_line(event, entry, rounds=rounds)}", file=sys.stderr, flush=True)
+
+    return observer
+
+
+def plain_line(event: str, facts: Facts, *, rounds: int) -> str:
+    """The event as one line for people; an event nobody has words for shows its facts."""
+    say = _LINES.get(event)
+    if say is None:
+        named = (f"{key}={value}" for key, value in facts.items() if key not in ("time", "event"))
+        return " ".join([event, *named])
+    where = ""
+    if "round" in facts and not event.startswith(("run.", "eval.recorded")):
+        where = f"round {facts['round']}/{rounds} " if facts["round"] <= rounds else "final "
+    return f"{where}{say(facts)}"
+
+
+def _started(facts: Facts) -> str:
+    if facts["committed"]:
+        return f"run goes on after round {facts['committed']} of {facts['rounds']}"
+    return f"run started: {counted(facts['clients'], 'client')}, " + (
+        counted(facts["rounds"], "round")
+    )
+
+
+def _answered(facts: Facts) -> str:
+    if facts["fault"]:
+        return f"{facts['client']} excluded: {facts['fault']}"
+    learned = f"buffer {facts['buffered']} ({facts['added']:+d})"
+    loss = "no vote" if facts["loss"] is None else f"loss {facts['loss']:.3f}"
+    return f"{facts['client']} answered: {_solved(facts['succeeded'], facts['played'])}, " + (
+        f"{learned}, {loss}, {megabytes(facts['bytes'])}"
+    )
+
+
+def _committed(facts: Facts) -> str:
+    counts = ", ".join(
+        f"{facts[key]} {word}"
+        for key, word in (
+            ("voters", "voted"),
+            ("abstained", "without a vote"),
+            ("excluded", "excluded"),
+            ("absent", "absent"),
+        )
+        if facts[key] or key == "voters"
+    )
+    return f"committed in {facts['seconds']:.1f} s: {counts}"
+
+
+def _measured(facts: Facts) -> str:
+    """Names the adapter by the round it came from; that of round 0 is the untrained one."""
+    held_out = f"{facts['client']} held-out {_solved(facts['won'], facts['played'])}"
+    return f"{held_out} (adapter of round {facts['round']})"
+
+
+def _sends(facts: Facts) -> str:
+    return f"{facts['client']} sends {megabytes(facts['bytes']) if facts['bytes'] else 'counts'}"
+
+
+def _solved(won: int, played: int) -> str:
+    share = f" = {won / played:.2f}" if played else ""
+    return f"solved {won}/{played}{share}"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 round`, `2 rounds`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def megabytes(count: float) -> str:
+    """Bytes as MB, with a digit that still says something."""
+    return f"{count / 1e6:.2f} MB" if count < 1e7 else f"{count / 1e6:.0f} MB"
+
+
+_LINES: Mapping[str, Callable[[Facts], str]] = {
+    "run.started": _started,
+    "round.started": lambda f: "started",
+    "eval.started": lambda f: f"{f['client']} evaluates in {f['episodes']} held-out games",
+    "rollout.started": lambda f: f"{f['client']} explores in {f['episodes']} games",
+    "rollout.progress": lambda f: f"{f['client']} {_solved(f['won'], f['played'])}",
+    "train.started": lambda f: f"{f['client']} trains on {counted(f['lessons'], 'kept game')}",
+    "upload.started": _sends,
+    "answer.received": _answered,
+    "eval.recorded": _measured,
+    "aggregate.started": lambda f: f"merges {counted(f['answers'], 'answer')}",
+    "commit.started": lambda f: "saves the merged adapter",
+    "round.committed": _committed,
+    "run.finished": lambda f: f"run finished: adapter {f['adapter'][:12]}",
+    "run.failed": lambda f: "run failed",
+    "run.interrupted": lambda f: f"run interrupted after round {f['round']}",
+}

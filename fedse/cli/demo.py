@@ -1,0 +1,60 @@
+"""`fedse demo`: see the method work on this machine, without a file, an account or a network."""
+
+import sys
+from importlib.resources import files
+from pathlib import Path
+from shutil import get_terminal_size
+from textwrap import fill
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from fedse.cli.display import Json, Plain, mode_of
+from fedse.cli.drive import root_of
+from fedse.cli.run import Out, start_run
+from fedse.config import Config
+from fedse.config_file import parse_config
+
+SOURCE = "demo.toml"
+
+
+def demo_verb(
+    *,
+    seed: Annotated[int, Parameter(help="Every random choice follows from it.")] = 0,
+    out: Out = None,
+    json: Json = False,
+    plain: Plain = False,
+) -> None:
+    """A small federated run on this machine has gone from start to result."""
+    given = files("fedse").joinpath(SOURCE).read_text(encoding="utf-8")
+    config = parse_config(given, SOURCE, [f"run.seed={seed}"])
+    mode = mode_of(sys.stderr, json=json, plain=plain)
+    print(introduction(config), file=sys.stderr)
+    path = start_run(config, given, root_of(out), name=None, engine="local", mode=mode)
+    if mode != "json":
+        print(next_steps(path, by_name=out is None))
+
+
+def introduction(config: Config) -> str:
+    """What is about to happen, before anything does."""
+    clients, rollout = len(config.clients), config.rollout.episodes
+    envs = [client.env for client in config.clients]
+    worlds = ", ".join(f"{envs.count(env)} {env}" for env in sorted(set(envs)))
+    text = (
+        f"{clients} clients ({worlds}) improve one small agent together, in {config.run.rounds} "
+        f"rounds on this CPU. In each round every client plays {rollout} games, learns from those "
+        "it solved and sends only its adapter. Nothing leaves this machine."
+    )
+    return fill(text, min(get_terminal_size().columns, 100)) + "\n"
+
+
+def next_steps(path: Path, *, by_name: bool) -> str:
+    """Commands worth typing after the demo; a run kept elsewhere is called by its path."""
+    return (
+        "\nnext\n"
+        f"  fedse eval {'last' if by_name else path}         the new agent in fresh games\n"
+        "  fedse env play wordle   the same game, played by you\n"
+        "  fedse runs              all runs so far\n"
+        "  your own settings:\n"
+        f"  fedse run {path / 'config.toml'} --set run.rounds=8"
+    )

@@ -1,0 +1,46 @@
+"""How this process may show things: redraw or not, and no chatter of libraries in between."""
+
+import os
+from collections.abc import Mapping, MutableMapping
+from typing import Annotated, Literal, TextIO
+
+from cyclopts import Parameter
+
+Mode = Literal["live", "plain", "json"]
+
+Json = Annotated[
+    bool, Parameter(name="--json", help="JSON on stdout, for programs.", show_default=False)
+]
+Plain = Annotated[
+    bool, Parameter(help="One line per event, no colours, no redrawing.", show_default=False)
+]
+
+# Libraries the run loads; nothing of this is needed, since models are folders on this machine.
+QUIET = {
+    "HF_HUB_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "TOKENIZERS_PARALLELISM": "false",
+    "TQDM_DISABLE": "1",
+    "TRANSFORMERS_VERBOSITY": "error",
+}
+
+
+def set_quiet(environ: MutableMapping[str, str]) -> None:
+    """No library calls home or draws bars of its own, unless the user set it so."""
+    for name, value in QUIET.items():
+        environ.setdefault(name, value)
+
+
+def plain_wanted(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether `stream` is no place for colours and redrawing."""
+    dumb = environ.get("TERM") == "dumb" or bool(environ.get("NO_COLOR"))
+    return dumb or not stream.isatty()
+
+
+def mode_of(stream: TextIO, *, json: bool, plain: bool) -> Mode:
+    """How progress is shown on `stream`."""
+    if json:
+        return "json"
+    return "plain" if plain or plain_wanted(stream) else "live"

@@ -1,0 +1,167 @@
+"""`fedse env`: which worlds there are, whether one keeps its contract, and a game by hand."""
+
+import json as json_format
+import sys
+from collections.abc import Sequence
+from shutil import get_terminal_size
+from textwrap import fill
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from fedse.cli.display import Json
+from fedse.config_file import parse_value
+from fedse.config_keys import closest
+from fedse.envs.base import Env, ExpertEnv, Step, env_names, make_env
+from fedse.envs.check import CheckReport, check_env
+from fedse.errors import ConfigError, EnvError, FedSEError
+from fedse.types import Split, Task
+
+# As many as a person reads before typing one.
+MOST_ACTIONS = 40
+
+app = App(name="env", help_format="plaintext", help_epilogue="")
+
+Name = Annotated[str, Parameter(help="As in `fedse env list`, or module:Class.")]
+Options = Annotated[
+    list[str],
+    Parameter(name="--option", help="One argument of it, as in words=small.", show_default=False),
+]
+
+
+@app.command(name="list")
+def list_(*, json: Json = False) -> None:
+    """List the environments that can be played here.
+
+    Example: fedse env list
+    """
+    rows = [_described(name) for name in env_names()]
+    if json:
+        print(json_format.dumps(rows))
+        return
+    for row in rows:
+        said = row.get("error") or (
+            f"{row['train']} training and {row['test']} test tasks, at most {row['max_turns']} "
+            f"turns, {'with' if row['expert'] else 'no'} expert"
+        )
+        print(f"{row['name']:<10}  {said}")
+
+
+def _described(name: str) -> dict[str, Any]:
+    try:
+        env = make_env(name)
+    except FedSEError as error:
+        return {"name": name, "error": str(error)}
+    counts = {split: len(env.tasks(split)) for split in ("train", "test")}
+    expert = isinstance(env, ExpertEnv)
+    return {"name": name, **counts, "max_turns": env.max_turns, "expert": expert}
+
+
+@app.command
+def check(
+    name: Name,
+    /,
+    *,
+    option: Options = [],  # noqa: B006  only read
+    tasks: Annotated[int, Parameter(help="Tasks of each split that are tried.")] = 20,
+    json: Json = False,
+) -> int:
+    """Check that an environment keeps its contract; exit code 4 if not.
+
+    Example: fedse env check my_package.my_env:MyEnv --option difficulty=2
+    """
+    report = check_env(name, _options(option), tasks=tasks)
+    print(report.model_dump_json() if json else _report_text(report))
+    return 0 if report.ok else EnvError.exit_code
+
+
+def _report_text(report: CheckReport) -> str:
+    lines = []
+    for check in report.checks:
+        word = "skip" if check.skipped else "ok" if check.ok else "FAIL"
+        lines += [f"{word:<4}  {check.name:<26}  {check.detail}".rstrip()]
+        lines += [f"      do: {check.todo}"] if check.todo else []
+    failed = len(report.failed)
+    verdict = "keeps its contract" if report.ok else f"breaks its contract: {failed} failed"
+    return "\n".join([*lines, f"\n{report.env} {verdict}"])
+
+
+@app.command
+def play(
+    name: Name,
+    /,
+    *,
+    option: Options = [],  # noqa: B006  only read
+    split: Annotated[Split, Parameter(help="Which tasks.")] = "train",
+    task: Annotated[str | None, Parameter(help="Id of the task; default: by seed.")] = None,
+    seed: Annotated[int, Parameter(help="Another seed, another game.")] = 0,
+) -> None:
+    """Play an environment yourself: type an action, `?` for some, `!` for the expert's, `q` to end.
+
+    Example: fedse env play wordle --seed 3
+    """
+    env = make_env(name, _options(option))
+    chosen = _task(env.tasks(split), task, seed)
+    print(f"{env.system_prompt}\n\n[{name}, task {chosen.id}; ? actions, ! expert, q quit]\n")
+    step = env.reset(chosen, seed=seed)
+    turns = 0
+    print(step.observation)
+    while not step.done and turns < env.max_turns:
+        action = _typed(env)
+        if action is None:
+            print("\nyou left the game")
+            return
+        step = env.step(action)
+        turns += 1
+        print(step.observation)
+    print(f"\n{_ending(step)} in {turns} turns, reward {step.reward:g}")
+
+
+def _ending(step: Step) -> str:
+    return "solved" if step.success else "not solved"
+
+
+def _typed(env: Env) -> str | None:
+    """The next action; None when the player leaves or the input ends."""
+    prompt = "> " if sys.stdin.isatty() else ""
+    while True:
+        print(prompt, end="", flush=True)
+        said = sys.stdin.readline()
+        if not said or said.strip() == "q":
+            return None
+        word = said.strip()
+        if word not in ("?", "!"):
+            return word
+        if not isinstance(env, ExpertEnv):
+            print("this environment names no actions and has no expert")
+        elif word == "!":
+            print(f"expert: {env.expert()}")
+            return env.expert()
+        else:
+            print(_actions_text(env.actions()))
+
+
+def _actions_text(actions: Sequence[str]) -> str:
+    more = f", and {len(actions) - MOST_ACTIONS} more" if len(actions) > MOST_ACTIONS else ""
+    return fill(", ".join(actions[:MOST_ACTIONS]) + more, get_terminal_size().columns)
+
+
+def _task(tasks: Sequence[Task], wanted: str | None, seed: int) -> Task:
+    if wanted is None:
+        return tasks[seed % len(tasks)]
+    for task in tasks:
+        if task.id == wanted:
+            return task
+    near = closest(wanted, [task.id for task in tasks])
+    raise ConfigError(
+        f"there is no task {wanted!r} among {len(tasks)}"
+        + (f", did you mean {near!r}?" if near else f"; the first is {tasks[0].id!r}")
+    )
+
+
+def _options(given: Sequence[str]) -> dict[str, Any]:
+    pairs = [text.partition("=") for text in given]
+    wrong = [key for key, equals, _ in pairs if not equals]
+    if wrong:
+        raise ConfigError(f"--option must look like name=value, got {wrong[0]!r}")
+    return {key.strip(): parse_value(value.strip()) for key, _, value in pairs}

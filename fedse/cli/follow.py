@@ -1,0 +1,43 @@
+"""Show the events another process writes into a run's log, as if they happened here."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fedse.run import Observer
+
+# Seconds between two looks at the log.
+PERIOD = 0.5
+
+
+@contextmanager
+def followed(log: Path, observer: Observer) -> Iterator[None]:
+    """What is added to `log` meanwhile reaches `observer`, to the last line."""
+    ended = threading.Event()
+    reader = threading.Thread(target=_read, args=(log, observer, ended), daemon=True)
+    reader.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        reader.join()
+
+
+def _read(log: Path, observer: Observer, ended: threading.Event) -> None:
+    seen = log.stat().st_size if log.exists() else 0
+    last_look = False
+    while not last_look:
+        last_look = ended.wait(PERIOD)
+        data = b""
+        if log.exists():
+            with log.open("rb") as file:
+                file.seek(seen)
+                data = file.read()
+        # A line without its end is still being written.
+        whole = data[: data.rfind(b"\n") + 1]
+        seen += len(whole)
+        for line in whole.splitlines():
+            entry = json.loads(line)
+            observer(entry["event"], entry)

@@ -1,0 +1,118 @@
+"""`fedse run CONFIG`: the experiment a TOML file describes."""
+
+import json
+import sys
+import time
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from fedse.cli.console import megabytes, shown
+from fedse.cli.display import Json, Mode, Plain, mode_of
+from fedse.cli.drive import (
+    Engine,
+    drive,
+    require_machine,
+    require_members,
+    root_of,
+    tell_result,
+)
+from fedse.config import Config
+from fedse.config_file import dump_config, load_config
+from fedse.run_folder import create_run
+from fedse.site.open import spec_of
+
+Set = Annotated[
+    list[str],
+    Parameter(
+        name="--set",
+        help="Change one setting, as in train.lr=1e-4; may be repeated.",
+        show_default=False,
+    ),
+]
+Out = Annotated[Path | None, Parameter(help="Folder the run's own folder is made in.")]
+DryRun = Annotated[bool, Parameter(help="Check everything, start nothing.", show_default=False)]
+EngineOption = Annotated[
+    Engine, Parameter(help="local: in this process. simulation: through Flower and Ray.")
+]
+
+
+def run_verb(
+    config: Annotated[Path, Parameter(help="The experiment file (TOML).")],
+    /,
+    *,
+    set_: Set = [],  # noqa: B006  cyclopts reads the default, nobody changes it
+    out: Out = None,
+    name: Annotated[str | None, Parameter(help="Name of the run's folder; default: time.")] = None,
+    engine: EngineOption = "local",
+    dry_run: DryRun = False,
+    json: Json = False,
+    plain: Plain = False,
+) -> None:
+    """All rounds of the experiment are committed in a new folder, or nothing was started."""
+    settings = load_config(config, set_)
+    require_members(settings)
+    mode = mode_of(sys.stderr, json=json, plain=plain)
+    if dry_run:
+        tell_plan(settings, mode)
+        return
+    start_run(settings, config.read_text(), root_of(out), name=name, engine=engine, mode=mode)
+
+
+def start_run(
+    config: Config, given: str, root: Path, *, name: str | None, engine: Engine, mode: Mode
+) -> Path:
+    """A new run has gone through all its rounds and its result is told; its folder."""
+    require_machine(engine)
+    with shown(mode, config) as observer:
+        run = create_run(
+            root,
+            config,
+            given=given,
+            name=name,
+            now=datetime.now(),
+            clock=time.time,
+            observers=[observer],
+        )
+        drive(run, engine, observer)
+    with closing(run):
+        tell_result(run, mode)
+    return run.path
+
+
+def plan_of(config: Config) -> dict[str, Any]:
+    """What a run of `config` would do and send."""
+    spec, clients = spec_of(config), len(config.clients)
+    return {
+        "clients": {client.name: client.env for client in config.clients},
+        "rounds": config.run.rounds,
+        "episodes_per_round": config.rollout.episodes * clients,
+        "adapter_parameters": spec.size,
+        "adapter_bytes": spec.nbytes,
+        "bytes_per_round_down": spec.nbytes * clients,
+        "bytes_per_round_up_at_most": spec.nbytes * clients,
+        "spec_digest": spec.digest,
+        "agreed_digest": config.agreed_digest(),
+    }
+
+
+def tell_plan(config: Config, mode: Mode) -> None:
+    """The plan and the complete config are on stdout, as TOML that can be run, or as JSON."""
+    plan = plan_of(config)
+    if mode == "json":
+        print(json.dumps({"plan": plan, "config": config.model_dump(mode="json")}))
+        return
+    each = plan["bytes_per_round_down"]
+    members = ", ".join(f"{name} ({env})" for name, env in plan["clients"].items())
+    lines = [
+        "dry run: the settings are right, nothing was started",
+        f"clients    {len(plan['clients'])}: {members}",
+        f"rounds     {plan['rounds']}, {plan['episodes_per_round']} episodes each",
+        f"adapter    {plan['adapter_parameters']} parameters, {megabytes(plan['adapter_bytes'])}",
+        f"per round  {megabytes(each)} down, at most {megabytes(each)} up",
+    ]
+    print("\n".join(f"# {line}" for line in lines))
+    print(dump_config(config), end="")

@@ -1,0 +1,62 @@
+"""`fedse runs`: every run on this machine, what became of it, and what it gained."""
+
+import json as json_format
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from fedse.cli.console import counted
+from fedse.cli.display import Json
+from fedse.cli.drive import root_of
+from fedse.run_list import RunSummary, list_runs
+
+
+def runs_verb(
+    root: Annotated[Path | None, Parameter(help="Folder the runs are in.")] = None,
+    /,
+    *,
+    json: Json = False,
+) -> None:
+    """The runs are on stdout, the oldest first."""
+    where = root_of(root)
+    found = list_runs(where)
+    if json:
+        print(json_format.dumps([_plain(run) for run in found]))
+        return
+    if not found:
+        print(f"no runs in {where}; make one: fedse demo")
+        return
+    rows = [("run", "state", "success")]
+    rows += [(run.id, status_text(run), success_text(run)) for run in found]
+    ids, states = (max(len(row[column]) for row in rows) for column in (0, 1))
+    for run_id, state, success in rows:
+        print(f"{run_id:<{ids}}  {state:<{states}}  {success}".rstrip())
+    print(f"\nin {where}")
+
+
+def status_text(run: RunSummary) -> str:
+    """The state of a run in words, with how far it got."""
+    if run.status == "finished":
+        return f"finished, {counted(run.rounds, 'round')}"
+    if run.status in ("not started", "unreadable"):
+        return run.status
+    return f"{run.status}, round {run.round} of {run.rounds}"
+
+
+def success_text(run: RunSummary) -> str:
+    """Held-out success, first -> last; the cause where a run went wrong."""
+    if run.error:
+        return run.error.splitlines()[0]
+    if run.first is None:
+        return ""
+    last = f" -> {run.last.value:.2f}" if run.last else ""
+    return f"{run.first.value:.2f}{last}"
+
+
+def _plain(run: RunSummary) -> dict[str, object]:
+    counts = {
+        key: {"won": rate.successes, "played": rate.n} if rate else None
+        for key, rate in (("first", run.first), ("last", run.last))
+    }
+    return {**run.model_dump(mode="json"), **counts}

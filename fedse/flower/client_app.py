@@ -1,0 +1,52 @@
+"""The Flower side of a site: passes one message to the site's worker and one reply back.
+
+Flower starts a new process of this for every message, and the server can replace this code, so it
+owns nothing: no model, no buffer, no key. It reaches the worker by the socket the site itself
+named. Flower sends the text of an exception to the server, so only one fixed text can leave.
+"""
+
+from pathlib import Path
+
+from flwr.app import Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+
+from fedse.flower.wire import read_request, reply_content
+from fedse.site.socket_client import ask_site
+
+FAILED = "the site could not pass the message to its worker"
+
+app = ClientApp()
+
+
+@app.train()  # type: ignore[untyped-decorator]
+def train(message: Message, context: Context) -> Message:
+    """The worker's reply, or one fixed text; Flower adds no detail of either to its own."""
+    try:
+        content = forwarded(message, context)
+    except Exception:
+        raise RuntimeError(FAILED) from None
+    return Message(content, reply_to=message)
+
+
+def forwarded(message: Message, context: Context) -> RecordDict:
+    """What the site's worker answers to this message."""
+    request, adapter = read_request(message.content)
+    socket, client = _worker(context)
+    reply = ask_site(
+        socket,
+        request,
+        adapter,
+        client=client,
+        # A trained adapter has exactly the size of the one that was sent.
+        max_reply_bytes=len(adapter),
+        timeout=message.metadata.ttl,
+    )
+    return reply_content(reply)
+
+
+def _worker(context: Context) -> tuple[Path, int | None]:
+    """The socket to ask; a real site's own setting goes before anything the server says."""
+    if "site" in context.node_config:
+        return Path(str(context.node_config["site"])), None
+    place = int(context.node_config["partition-id"])
+    return Path(str(context.run_config["sites"])) / f"{place}.sock", place

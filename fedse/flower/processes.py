@@ -1,0 +1,193 @@
+"""Start the processes of a federation, notice when one dies, end them all.
+
+Every process leads a group of its own, so ending the group ends what it started; its output goes
+to one file named after it. Nothing that was not started here is touched.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+from urllib.error import URLError
+
+import fedse
+from fedse.errors import MachineError, RunError
+
+# Flower asks to be told each of these separately; without them it calls home or runs an installer.
+QUIET = {
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "HF_HUB_OFFLINE": "1",
+    "OMP_WAIT_POLICY": "PASSIVE",
+}
+END_SECONDS = 15.0
+LOOK_SECONDS = 0.2
+LAST_LINES = 12
+
+
+class Started(NamedTuple):
+    name: str
+    process: "subprocess.Popen[bytes]"
+    log: Path
+
+
+class Processes:
+    """What was started and runs; as a context manager it is all ended on the way out."""
+
+    def __init__(self, logs: Path, env: Mapping[str, str]) -> None:
+        logs.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.logs, self._env = logs, dict(env)
+        self.running: list[Started] = []
+
+    def __enter__(self) -> "Processes":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def start(
+        self, name: str, command: Sequence[str], *, env: Mapping[str, str] | None = None
+    ) -> Started:
+        """The command runs, its output in LOGS/name.log; `env` replaces the common environment."""
+        log = self.logs / f"{name}.log"
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                command,
+                env=self._env if env is None else env,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        started = Started(name, process, log)
+        self.running.append(started)
+        return started
+
+    def succeed(self, commands: Mapping[str, Sequence[str]], *, seconds: float) -> None:
+        """The commands, by name, ran side by side and exited with 0; all others lived on."""
+        servants = list(self.running)
+        started = [self.start(name, command) for name, command in commands.items()]
+        ends = time.monotonic() + seconds
+        for one in started:
+            rest = ends - time.monotonic()
+            ended = _poll(partial(_has_ended, one), rest, _alive(servants))
+            if not ended:
+                raise RunError(f"{one.name} did not end in {seconds:.0f} s{_tail(one.log)}")
+            self.running.remove(one)
+            if one.process.returncode:
+                code = one.process.returncode
+                raise RunError(
+                    f"{one.name} exited with {code}{_tail(one.log)}", hint=f"less {one.log}"
+                )
+
+    def wait_for(self, what: str, ready: Callable[[], bool], *, seconds: float) -> None:
+        """`ready` holds, and nobody died in the meantime."""
+        if not _poll(ready, seconds, _alive(self.running)):
+            raise RunError(f"{what} was not ready after {seconds:.0f} s", hint=f"see {self.logs}")
+
+    def end(self) -> None:
+        """Nothing that was started here runs any more, nor anything in its group."""
+        for sign in (signal.SIGTERM, signal.SIGKILL):
+            for started in self.running:
+                _signal_group(started, sign)
+            ends = time.monotonic() + END_SECONDS
+            for started in self.running:
+                with suppress(subprocess.TimeoutExpired):
+                    started.process.wait(max(0.0, ends - time.monotonic()))
+        self.running.clear()
+
+
+def environment(flower_home: Path) -> dict[str, str]:
+    """What Flower's commands need: themselves on PATH, this fedse, their own home, silence."""
+    bin_folder = str(Path(sys.executable).parent)
+    package = str(Path(fedse.__file__).resolve().parents[1])
+    given = os.environ
+    return {
+        **given,
+        **QUIET,
+        "FLWR_HOME": str(flower_home),
+        "PATH": os.pathsep.join([bin_folder, *filter(None, [given.get("PATH")])]),
+        "PYTHONPATH": os.pathsep.join([package, *filter(None, [given.get("PYTHONPATH")])]),
+    }
+
+
+def command(name: str) -> str:
+    """The path of one of Flower's commands in this Python's environment."""
+    found = shutil.which(name, path=str(Path(sys.executable).parent))
+    if found is None:
+        raise MachineError(
+            f"{name} is not installed beside {sys.executable}",
+            hint="pip install 'fed-se[simulation]'",
+        )
+    return found
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback address that nobody uses now."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [int(s.getsockname()[1]) for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports
+
+
+def healthy(address: str, ca: Path | None) -> bool:
+    """A SuperLink answers at `address`, with a certificate of `ca` if one is given."""
+    context = ssl.create_default_context(cafile=ca) if ca else None
+    url = f"{'https' if ca else 'http'}://{address}/health"
+    try:
+        with urllib.request.urlopen(url, timeout=2, context=context) as answer:
+            return bool(answer.status == 200)
+    except (URLError, OSError):
+        return False
+
+
+def _poll(ready: Callable[[], bool], seconds: float, check: Callable[[], None]) -> bool:
+    ends = time.monotonic() + seconds
+    while not ready():
+        check()
+        if time.monotonic() >= ends:
+            return False
+        time.sleep(LOOK_SECONDS)
+    return True
+
+
+def _has_ended(started: Started) -> bool:
+    return started.process.poll() is not None
+
+
+def _alive(servants: Sequence[Started]) -> Callable[[], None]:
+    """A check that names the first of `servants` that has ended."""
+
+    def check() -> None:
+        for started in servants:
+            code = started.process.poll()
+            if code is not None:
+                raise RunError(
+                    f"{started.name} ended with exit code {code}{_tail(started.log)}",
+                    hint=f"less {started.log}",
+                )
+
+    return check
+
+
+def _tail(log: Path) -> str:
+    lines = log.read_text(errors="replace").splitlines()[-LAST_LINES:]
+    return "".join(f"\n  | {line}" for line in lines)
+
+
+def _signal_group(started: Started, sign: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(started.process.pid, sign)

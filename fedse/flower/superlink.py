@@ -1,0 +1,92 @@
+"""Flower's server side on this machine: a SuperLink, its SuperExec, and the app given to them.
+
+The server's app runs in a process tree apart from the SuperLink's (`--isolation process`), so a
+SuperLink that restarts within a minute does not end a run.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import tomlkit
+
+from fedse.config import Config
+from fedse.errors import RunError
+from fedse.flower.bundle import write_app
+from fedse.flower.keys import Identity
+from fedse.flower.processes import Processes, command, healthy
+from fedse.run_folder import open_run
+
+START_SECONDS = 120.0
+CONNECTION = "fedse"
+# Beyond the rounds themselves: starting the app, waiting for nodes, exporting.
+SPARE_SECONDS = 600.0
+
+
+def write_connection(flower_home: Path, address: str, ca: Path | None) -> None:
+    """Flower's own commands reach the SuperLink at `address` under the name CONNECTION."""
+    link = {"root-certificates": str(ca)} if ca else {"insecure": True}
+    settings = {"superlink": {"default": CONNECTION, CONNECTION: {"address": address, **link}}}
+    flower_home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    (flower_home / "config.toml").write_text(tomlkit.dumps(settings), encoding="utf-8")
+
+
+def start_superlink(
+    processes: Processes, address: str, options: Sequence[str], identity: Identity | None
+) -> None:
+    """A SuperLink answers at `address` and a SuperExec waits to run the server's app."""
+    host, _, port = address.partition(":")
+    if identity:
+        names = ("--ssl-ca-certfile", "--ssl-certfile", "--ssl-keyfile")
+        security = [part for pair in zip(names, map(str, identity), strict=True) for part in pair]
+        trust = ["--root-certificates", str(identity.ca)]
+    else:
+        security = trust = ["--insecure"]
+    place = ["--host", host, "--port", port, "--isolation", "process"]
+    processes.start("superlink", [command("flower-superlink"), *security, *place, *options])
+    ca = identity.ca if identity else None
+    processes.wait_for("superlink", lambda: healthy(address, ca), seconds=START_SECONDS)
+    processes.start(
+        "superexec", [command("flower-superexec"), "--runtime-api-address", address, *trust]
+    )
+
+
+def submit(
+    processes: Processes,
+    folder: Path,
+    settings: Mapping[str, str | float],
+    *,
+    options: Sequence[str] = (),
+    seconds: float,
+) -> None:
+    """The app ran to its end with these run settings; how far the run got is in its folder."""
+    app, chosen = write_app(folder / "app"), folder / "run-config.toml"
+    chosen.write_text(tomlkit.dumps(dict(settings)), encoding="utf-8")
+    flwr = [command("flwr"), "run", str(app), CONNECTION, "--stream"]
+    processes.succeed({"run": [*flwr, "--run-config", str(chosen), *options]}, seconds=seconds)
+
+
+def run_seconds(config: Config) -> float:
+    """The longest a run can take: every round to its deadline, and the last evaluation."""
+    return config.aggregate.deadline * (config.run.rounds + 1) + SPARE_SECONDS
+
+
+def final_digest(run_dir: Path, log: Path) -> str:
+    """Digest of the last round's adapter; a run that ended before it says where to look."""
+    run = open_run(run_dir, clock=lambda: 0.0)
+    try:
+        rounds = run.config.run.rounds
+        if run.committed != rounds:
+            raise RunError(
+                f"the run ended after round {run.committed or 0} of {rounds}{_cause(log)}",
+                hint=f"less {log}",
+            )
+        return run.adapter(rounds).digest
+    finally:
+        run.close()
+
+
+def _cause(log: Path) -> str:
+    """The last line that looks like an error in what the server's app printed."""
+    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+    said = [line.strip() for line in lines if "Error" in line]
+    return f": {said[-1]}" if said else ""

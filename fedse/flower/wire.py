@@ -1,0 +1,113 @@
+"""What travels between the server and a site, as Flower records; both directions, both ends.
+
+Down: the request as scalars, and the adapter. Up: numbers, and the adapter; a reply has no field
+that can hold text, so nothing an agent saw fits into it. The adapter is one array of raw bytes
+(hundreds of tensors as arrays of their own cost five times as much), in a serialisation that
+neither Flower nor numpy will try to read.
+"""
+
+from collections.abc import Mapping
+
+from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+
+from fedse.errors import WireError
+from fedse.site.socket_client import SiteReply
+from fedse.types import ClientStats
+
+REQUEST, REPLY, ADAPTER = "request", "reply", "adapter"
+RAW = "fedse.bytes"
+
+Scalar = str | int | float | bool
+
+INTEGERS = tuple(n for n, f in ClientStats.model_fields.items() if f.annotation is int)
+FLOATS = tuple(n for n in ClientStats.model_fields if n not in INTEGERS)
+OPTIONAL = "loss"
+"""The one number a client may not have; it is then left out."""
+# A float holds every whole number up to here, and JSON readers agree on it.
+MAX_COUNT = 2**53
+
+
+def request_content(request: Mapping[str, Scalar], adapter: bytes) -> RecordDict:
+    """A request and the adapter it names, ready to be sent."""
+    return RecordDict({REQUEST: ConfigRecord(dict(request)), ADAPTER: _packed(adapter)})
+
+
+def read_request(content: RecordDict) -> tuple[dict[str, object], bytes]:
+    """What `request_content` packed; the worker, not this, decides whether it makes sense."""
+    request, adapter = content.get(REQUEST), content.get(ADAPTER)
+    if not isinstance(request, ConfigRecord):
+        raise WireError("the message holds no request")
+    return dict(request), _unpacked(adapter)
+
+
+def reply_content(reply: SiteReply) -> RecordDict:
+    """A site's reply, ready to be sent: numbers and bytes."""
+    numbers: dict[str, int | float] = {"client": reply.client, "fault": reply.fault}
+    for name in INTEGERS:
+        numbers[name] = int(getattr(reply.stats, name))
+    for name in FLOATS:
+        value = getattr(reply.stats, name)
+        if value is not None:
+            numbers[name] = float(value)
+    return RecordDict({REPLY: MetricRecord(numbers), ADAPTER: _packed(reply.adapter)})
+
+
+def read_reply(content: RecordDict, *, max_bytes: int) -> SiteReply:
+    """What `reply_content` packed, and nothing else: any other content is a WireError.
+
+    The text of the error is the server's own and quotes nothing that arrived.
+    """
+    if set(content) != {REPLY, ADAPTER}:
+        raise WireError("the reply has other records than the agreed ones")
+    numbers = content[REPLY]
+    if not isinstance(numbers, MetricRecord):
+        raise WireError("the reply's numbers are not a record of numbers")
+    adapter = _unpacked(content[ADAPTER])
+    if len(adapter) > max_bytes:
+        raise WireError(f"adapter of {len(adapter)} bytes, expected {max_bytes}")
+    if set(numbers) | {OPTIONAL} != {"client", "fault", *INTEGERS, *FLOATS}:
+        raise WireError("the reply's numbers are not the agreed ones")
+    for name in ("client", "fault", *INTEGERS):
+        _require_count(name, numbers[name], least=-1 if name == "client" else 0)
+    for name in FLOATS:
+        _require_finite(name, numbers.get(name))
+    stats = ClientStats.model_validate({name: numbers.get(name) for name in (*INTEGERS, *FLOATS)})
+    _require_possible(stats)
+    return SiteReply(int(str(numbers["client"])), stats, adapter, int(str(numbers["fault"])))
+
+
+def _packed(data: bytes) -> ArrayRecord:
+    return ArrayRecord({ADAPTER: Array(dtype="uint8", shape=(len(data),), stype=RAW, data=data)})
+
+
+def _unpacked(record: object) -> bytes:
+    if not isinstance(record, ArrayRecord) or set(record) != {ADAPTER}:
+        raise WireError("the message holds no adapter record of one array")
+    array = record[ADAPTER]
+    if array.stype != RAW or array.dtype != "uint8" or array.shape != (len(array.data),):
+        raise WireError("the adapter is not one array of raw bytes")
+    data: bytes = array.data
+    return data
+
+
+def _require_count(name: str, value: object, *, least: int) -> None:
+    if type(value) is not int or not least <= value <= MAX_COUNT:
+        raise WireError(f"{name} is not a whole number from {least} to 2**53")
+
+
+def _require_finite(name: str, value: object) -> None:
+    if value is None and name == OPTIONAL:
+        return
+    # The comparison is false for NaN and for both infinities.
+    if type(value) is not float or not abs(value) <= MAX_COUNT:
+        raise WireError(f"{name} is not a finite number")
+
+
+def _require_possible(stats: ClientStats) -> None:
+    parts = (
+        stats.succeeded <= stats.played,
+        stats.broken <= stats.played,
+        stats.eval_succeeded <= stats.eval_played,
+    )
+    if not all(parts):
+        raise WireError("the reply counts more episodes of a kind than were played")

@@ -1,0 +1,73 @@
+"""Ask a site's worker one thing over its local socket; light enough for a process per message.
+
+One connection carries one exchange of four frames: request JSON, adapter, reply JSON, adapter
+(empty = no vote). Frames are bytes and never pickled. What is wrong with an exchange comes back
+as a fault number, never as text, because whoever asks may pass it on to the server.
+"""
+
+import json
+from collections.abc import Mapping
+from multiprocessing.connection import Client, Connection
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fedse.types import ClientStats
+
+MAX_JSON_BYTES = 64 * 1024
+
+# Fault numbers below 20 are exit codes of fedse.errors, raised inside the worker.
+UNREACHABLE, SILENT, GARBLED = 20, 21, 22
+
+
+class SiteReply(NamedTuple):
+    """What a site says: numbers, and an adapter."""
+
+    client: int
+    """Place of the client among all members' names in sorted order; -1 = not known."""
+    stats: ClientStats
+    adapter: bytes = b""
+    fault: int = 0
+    """0 = none."""
+
+
+def ask_site(
+    socket: Path,
+    request: Mapping[str, object],
+    adapter: bytes,
+    *,
+    client: int | None,
+    max_reply_bytes: int,
+    timeout: float,
+) -> SiteReply:
+    """The worker's answer, or the fault that kept it from coming within `timeout` seconds.
+
+    `client` is None where the worker serves one client, as at every real site.
+    """
+    asked = json.dumps({"client": client, "request": dict(request)}).encode()
+    try:
+        connection = Client(str(socket), family="AF_UNIX")
+    except OSError:
+        return _fault(UNREACHABLE)
+    with connection:
+        try:
+            connection.send_bytes(asked)
+            connection.send_bytes(adapter)
+            if not connection.poll(timeout):
+                return _fault(SILENT)
+            return _received(connection, max_reply_bytes)
+        # ValueError covers broken JSON, broken text and a stats record that fails its schema.
+        except (OSError, EOFError, ValueError, TypeError, KeyError):
+            return _fault(GARBLED)
+
+
+def _received(connection: "Connection[Any, Any]", max_reply_bytes: int) -> SiteReply:
+    said = json.loads(connection.recv_bytes(MAX_JSON_BYTES))
+    adapter = connection.recv_bytes(max_reply_bytes)
+    client, fault = said["client"], said["fault"]
+    if type(client) is not int or type(fault) is not int:
+        raise TypeError("client and fault are numbers")
+    return SiteReply(client, ClientStats.model_validate(said["stats"]), adapter, fault)
+
+
+def _fault(number: int) -> SiteReply:
+    return SiteReply(-1, ClientStats(), fault=number)

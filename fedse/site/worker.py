@@ -1,0 +1,282 @@
+"""The resident worker of a site: owns model, buffer and environment, answers over a local socket.
+
+It serves one request at a time and outlives every bad one. What went wrong is told in full to the
+site's own log and to whoever asked as a number only, because what the asker hears may leave the
+house. A request that was answered before is answered from the outbox, so asking twice is safe.
+"""
+
+import errno
+import json
+import logging
+import os
+import signal
+import socket
+import struct
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Client, Connection, Listener
+from pathlib import Path
+from shutil import chown
+from typing import Any, NamedTuple, Protocol
+
+from fedse.buffer import Finished
+from fedse.config import Config
+from fedse.config_file import load_config
+from fedse.coordinator import Request
+from fedse.errors import ConfigError, FedSEError, MachineError, WireError, boundary
+from fedse.events import Fact
+from fedse.parties import Site
+from fedse.site.open import open_site
+from fedse.site.serve import serve
+from fedse.site.socket_client import MAX_JSON_BYTES
+from fedse.types import ClientStats
+
+# A frame must arrive within this many seconds once its sender has connected.
+FRAME_SECONDS = 30
+# Linux: sockaddr_un.sun_path holds 108 bytes with its closing zero.
+MAX_SOCKET_PATH = 107
+# Why accepting a connection fails without the listener being closed.
+PASSING = {errno.ECONNABORTED, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+
+HOME_HELP = "the client's folder: its buffer and the log; of several clients, HOME/CLIENT is each's"
+
+log = logging.getLogger("fedse.site")
+
+OpenSite = Callable[[str], Site]
+
+
+class Address(NamedTuple):
+    """Where a worker listens, and which group of users may ask it besides its own user."""
+
+    path: Path
+    group: str = ""
+
+
+class Sites:
+    """The clients this worker serves, each opened when it is first asked."""
+
+    def __init__(self, config: Config, clients: Sequence[str], open_one: OpenSite) -> None:
+        self.config, self.clients = config, tuple(clients)
+        self._open_one = open_one
+        self._opened: dict[str, Site] = {}
+        names = sorted(client.name for client in config.clients)
+        unknown = sorted(set(clients) - set(names))
+        if unknown or not clients:
+            raise ConfigError(
+                f"client {', '.join(unknown) or '(none)'} is not in this experiment; "
+                f"its clients are {', '.join(names)}",
+                hint="fedse config show",
+            )
+        self.place = {name: index for index, name in enumerate(names)}
+
+    def named(self, place: int | None) -> str:
+        """The client that is asked; only a worker of several needs to be told which."""
+        if place is None and len(self.clients) == 1:
+            return self.clients[0]
+        for client in self.clients:
+            if self.place[client] == place:
+                return client
+        raise WireError(f"asked for client {place}, here are {', '.join(self.clients)}")
+
+    def site(self, client: str) -> Site:
+        if client not in self._opened:
+            self._opened[client] = self._open_one(client)
+        return self._opened[client]
+
+    def close(self) -> None:
+        for site in self._opened.values():
+            site.buffer.close()
+
+
+class Exchange(Protocol):
+    """The side of a connection that is used here: bytes in, bytes out."""
+
+    def send_bytes(self, buf: bytes) -> None: ...
+    def recv_bytes(self, maxlength: int | None = None) -> bytes: ...
+
+
+def listen(address: Address) -> Listener:
+    """A socket in a folder of its own that only this user, or one group, can reach."""
+    path, group = address
+    if len(os.fsencode(path)) > MAX_SOCKET_PATH:
+        raise ConfigError(
+            f"socket path {path} has {len(os.fsencode(path))} bytes, Linux allows "
+            f"{MAX_SOCKET_PATH}",
+            hint="use a short path such as /run/fedse/NAME.sock",
+        )
+    with boundary(MachineError, f"socket {path}"):
+        _require_own_folder(path.parent, group)
+        _remove_dead_socket(path)
+        # The umask closes the moment between bind and chmod.
+        before = os.umask(0o177)
+        try:
+            listener = Listener(str(path), family="AF_UNIX", backlog=64)
+        finally:
+            os.umask(before)
+        if group:
+            chown(path, group=group)
+            path.chmod(0o660)
+    return listener
+
+
+def _require_own_folder(folder: Path, group: str) -> None:
+    """The folder is made for this user alone, or already is; one that others use is refused."""
+    if not folder.exists():
+        folder.mkdir(parents=True, mode=0o700)
+        if group:
+            chown(folder, group=group)
+            folder.chmod(0o710)
+    mode = folder.stat().st_mode & 0o777
+    if mode & (0o067 if group else 0o077):
+        raise ConfigError(
+            f"socket folder {folder} has mode {mode:o}, expected {'710' if group else '700'}",
+            hint="name a folder that does not exist yet, or chmod it",
+        )
+
+
+def _remove_dead_socket(path: Path) -> None:
+    if not path.exists():
+        return
+    try:
+        Client(str(path), family="AF_UNIX").close()
+    except OSError:
+        path.unlink()
+        return
+    raise MachineError(f"a worker already listens at {path}", hint=f"lsof {path}")
+
+
+def serve_forever(listener: Listener, sites: Sites) -> None:
+    """Every connection is answered, one after another, until the listener is closed."""
+    while True:
+        try:
+            connection = listener.accept()
+        except OSError as error:
+            if error.errno not in PASSING:
+                return
+            log.warning("a connection broke before it began: %s", error)
+            time.sleep(1)
+            continue
+        with connection:
+            try:
+                _bound_waiting(connection)
+                exchange(connection, sites)
+            except Exception:
+                # The asker is gone; a finished answer waits in the outbox.
+                log.exception("a connection broke")
+
+
+def _bound_waiting(connection: "Connection[Any, Any]") -> None:
+    """A peer that falls silent in the middle of a frame cannot hold the worker."""
+    with socket.socket(fileno=os.dup(connection.fileno())) as end:
+        wait = struct.pack("ll", FRAME_SECONDS, 0)
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, wait)
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, wait)
+
+
+def exchange(connection: Exchange, sites: Sites) -> None:
+    """One request was read and one reply was sent, whatever the request was."""
+    client, done, fault = -1, Finished(ClientStats(), None), 0
+    try:
+        asked = connection.recv_bytes(MAX_JSON_BYTES)
+        adapter = connection.recv_bytes(spec_bytes(sites))
+        name, request = understood(asked, sites)
+        client = sites.place[name]
+        done = serve(request, adapter, sites.site(name), sites.config, emit=_note)
+    except FedSEError as error:
+        log.error("refused: %s (%s)", error, error.hint, exc_info=True)
+        fault = error.exit_code
+    except (OSError, EOFError) as error:
+        log.error("refused: a frame was too long or did not come: %s", error)
+        fault = WireError.exit_code
+    except Exception:
+        log.exception("failed in an unforeseen way")
+        fault = FedSEError.exit_code
+    stats = done.stats.model_dump(mode="json")
+    connection.send_bytes(json.dumps({"client": client, "fault": fault, "stats": stats}).encode())
+    connection.send_bytes(done.adapter or b"")
+
+
+def understood(asked: bytes, sites: Sites) -> tuple[str, Request]:
+    """Who is asked for what; anything but exactly the agreed form is refused."""
+    with boundary(WireError, "request"):
+        envelope = json.loads(asked)
+        if not isinstance(envelope, dict) or set(envelope) != {"client", "request"}:
+            raise WireError("request: expected the keys client and request")
+        place = envelope["client"]
+        if place is not None and type(place) is not int:
+            raise WireError("request: client must be a number or null")
+        request = Request.model_validate(envelope["request"], strict=True)
+    return sites.named(place), request
+
+
+def spec_bytes(sites: Sites) -> int:
+    """The size every adapter of this experiment has; a longer frame is not read."""
+    return sites.site(sites.clients[0]).spec.nbytes
+
+
+def _note(event: str, /, **facts: Fact) -> None:
+    log.info("%s", json.dumps({"event": event, **facts}))
+
+
+def run_worker(config: Config, clients: Sequence[str], address: Address, home: Path) -> None:
+    """Serves until SIGTERM or SIGINT; the first site is open before the socket exists."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    signal.signal(signal.SIGINT, lambda *_: sys.exit(0))
+    _log_to(home)
+
+    def open_one(name: str) -> Site:
+        own = home if len(clients) == 1 else home / name
+        return open_site(config, name, own, clock=time.time)
+
+    sites = Sites(config, clients, open_one)
+    try:
+        sites.site(sites.clients[0])
+        with listen(address) as listener:
+            log.info("ready: %s at %s", ", ".join(clients), address.path)
+            print(f"ready {address.path}", flush=True)
+            serve_forever(listener, sites)
+    finally:
+        sites.close()
+
+
+def _log_to(home: Path) -> None:
+    """The log may quote what an agent saw, so it stays in the site's folder, readable to it."""
+    with boundary(MachineError, f"log in {home}"):
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = home / "worker.log"
+        os.close(os.open(file, os.O_CREAT | os.O_WRONLY, 0o600))
+        handler = logging.FileHandler(file)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    log.propagate = False
+
+
+def _arguments(argv: Sequence[str] | None) -> Namespace:
+    parser = ArgumentParser("python -m fedse.site.worker", description=__doc__)
+    parser.add_argument("config", type=Path, help="the experiment, as this site agreed to it")
+    parser.add_argument(
+        "--client", action="append", required=True, help="whom to serve; may repeat"
+    )
+    parser.add_argument("--socket", type=Path, required=True, help="where to listen")
+    parser.add_argument("--socket-group", default="", help="users who may ask, besides oneself")
+    parser.add_argument("--home", type=Path, required=True, help=HOME_HELP)
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a worker from the command line; the exit code is the error's."""
+    given = _arguments(argv)
+    try:
+        address = Address(given.socket, given.socket_group)
+        run_worker(load_config(given.config), given.client, address, given.home)
+    except FedSEError as error:
+        print(f"error: {error}\n  next: {error.hint}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

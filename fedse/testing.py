@@ -1,0 +1,99 @@
+"""Fakes we ship: a site that plays and learns without a model, for fast tests of everything else.
+
+The world is real, the policy follows a script, and "training" moves the adapter by a vector that
+depends on the lessons and the seed, so two runs agree only if they did the same work.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from random import Random
+
+import numpy as np
+
+from fedse.agent.policy import Dialogue, ScriptedPolicy
+from fedse.buffer import Buffer
+from fedse.config import Config
+from fedse.envs.base import Step, make_env
+from fedse.parties import Fitted, Site
+from fedse.seeds import seed_of
+from fedse.types import Adapter, AdapterSpec, Split, Task, TensorSpec, Trajectory
+
+STEM = "base_model.model.layer"
+
+
+def toy_spec(*, rank: int = 2, inputs: int = 4, outputs: int = 3) -> AdapterSpec:
+    """A spec of one small layer that belongs to no real model."""
+    return AdapterSpec(
+        base="toy",
+        base_digest="0" * 64,
+        rank=rank,
+        alpha=2.0 * rank,
+        target_modules=("layer",),
+        tensors=(
+            TensorSpec(name=f"{STEM}.lora_A.weight", shape=(rank, inputs)),
+            TensorSpec(name=f"{STEM}.lora_B.weight", shape=(outputs, rank)),
+        ),
+    )
+
+
+def toy_adapter(spec: AdapterSpec, seed: int, *, scale: float = 1.0) -> Adapter:
+    """An adapter of pseudo-random numbers."""
+    vector = np.random.default_rng(seed).standard_normal(spec.size) * scale
+    return Adapter(spec, vector.astype(np.float32))
+
+
+class CoinWorld:
+    """Say `heads` to win: the smallest environment there is, with an expert."""
+
+    def __init__(self, *, tasks: int = 8, secret: str = "") -> None:
+        self.name = "coin"
+        self.system_prompt = f"coin {secret}".strip()
+        self.max_turns = 3
+        self._count, self._secret, self._turns = tasks, secret, 0
+
+    def tasks(self, split: Split) -> Sequence[Task]:
+        return [Task(env="coin", id=f"{split}-{i}", split=split) for i in range(self._count)]
+
+    def reset(self, task: Task, *, seed: int) -> Step:
+        self._turns = 0
+        return Step(f"{task.id} {self._secret}".strip())
+
+    def step(self, action: str) -> Step:
+        self._turns += 1
+        won = action.strip() == "heads"
+        seen = f"turn {self._turns} {self._secret}".strip()
+        return Step(seen, float(won), won or self._turns >= self.max_turns, won)
+
+    def actions(self) -> Sequence[str]:
+        return ("heads", "tails")
+
+    def expert(self) -> str:
+        return "heads"
+
+    def close(self) -> None: ...
+
+
+def open_toy_site(config: Config, client: str, home: Path, *, clock: Callable[[], float]) -> Site:
+    """A site whose agent guesses and whose trainer counts; no torch is loaded."""
+    member = config.client(client)
+    return Site(
+        client,
+        toy_spec(),
+        partial(make_env, member.env, member.options),
+        Buffer(home / "buffer.db"),
+        lambda adapter, temperature: ScriptedPolicy(_guess, name=adapter.digest),
+        _nudge,
+        clock,
+    )
+
+
+def _guess(dialogue: Dialogue, seed: int) -> str:
+    return Random(seed_of(seed, dialogue.observation)).choice(("heads", "tails", "edge"))
+
+
+def _nudge(start: Adapter, lessons: Sequence[Trajectory], seed: int) -> Fitted:
+    learned = seed_of(seed, *(lesson.content_digest for lesson in lessons))
+    step = np.random.default_rng(learned).standard_normal(start.spec.size)
+    vector = (start.vector + 0.01 * step).astype(np.float32)
+    return Fitted(Adapter(start.spec, vector), loss=1.0 / len(lessons), steps=len(lessons))

@@ -1,0 +1,45 @@
+"""Run an experiment on real Flower processes of this machine: TLS, authenticated nodes, no mocks.
+
+    python scripts/deploy_loopback.py CONFIG RUN_DIR
+
+RUN_DIR becomes the server's run folder, or is gone on with if it is one; everything else, each
+site's own folder included, lies beside it in RUN_DIR-deployment.
+"""
+
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+
+from fedse.config_file import load_config
+from fedse.errors import FedSEError
+from fedse.flower.deploy import run_deployment
+from fedse.run_folder import create_run
+
+
+def main(config_file: Path, run_dir: Path) -> None:
+    """The run is at its end; where everything lies was printed."""
+    folder = run_dir.with_name(f"{run_dir.name}-deployment")
+    if not (run_dir / "run.json").exists():
+        create_run(
+            run_dir.parent,
+            load_config(config_file),
+            given=config_file.read_text(encoding="utf-8"),
+            name=run_dir.name,
+            now=datetime.now(),
+            clock=time.time,
+        ).close()
+    print(f"run    {run_dir}\nlogs   {folder / 'logs'}\nsites  {folder / 'sites'}", flush=True)
+    started = time.monotonic()
+    digest = run_deployment(run_dir, folder)
+    print(f"final  {digest}\ntook   {time.monotonic() - started:.0f} s")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    try:
+        main(Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve())
+    except FedSEError as error:
+        print(f"error: {error}\n  next: {error.hint}", file=sys.stderr)
+        sys.exit(error.exit_code)

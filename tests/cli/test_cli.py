@@ -1,0 +1,301 @@
+"""The command line as a person and as a program meet it."""
+
+import json
+import re
+import resource
+import subprocess
+import sys
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from fedse import __version__
+from fedse.cli import drive
+from fedse.cli.app import VERBS, start
+from fedse.cli.console import plain_line
+from fedse.cli.live import STATES, board_of, draw
+from fedse.config import Client, Config
+from fedse.config_file import load_config, parse_config
+from fedse.errors import FedSEError
+
+HEAVY = {"torch", "flwr", "transformers", "peft", "ray"}
+ANSI = "\x1b["
+
+SMALL = """
+[run]
+name = "small"
+rounds = 1
+[rollout]
+episodes = 4
+context = 256
+new_tokens = 8
+max_turns = 2
+[buffer]
+demonstrations = 2
+[eval]
+episodes = 4
+[[clients]]
+name = "a"
+env = "maze"
+options = { prompt = "short" }
+"""
+
+
+@pytest.fixture(autouse=True)
+def runs_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("FEDSE_RUNS", str(tmp_path / "runs"))
+    monkeypatch.delenv("FEDSE_DEBUG", raising=False)
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> str:
+    path = tmp_path / "small.toml"
+    path.write_text(SMALL)
+    return str(path)
+
+
+def fedse(*argv: str, **options: object) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "fedse", *argv]
+    return subprocess.run(command, capture_output=True, text=True, **options)  # type: ignore[call-overload,no-any-return]
+
+
+def cpu_seconds(*argv: str) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert fedse(*argv).returncode == 0
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def modules_after(argv: list[str]) -> set[str]:
+    code = (
+        "import sys, fedse.__main__ as m\n"
+        f"sys.argv = ['fedse', *{argv!r}]\n"
+        "try: m.main()\n"
+        "except SystemExit: pass\n"
+        "print('MODULES', *sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return {name.partition(".")[0] for name in done.stdout.rpartition("MODULES ")[2].split()}
+
+
+def test_version_and_help_are_quick() -> None:
+    assert min(cpu_seconds("--version") for _ in range(3)) <= 0.3
+    assert min(cpu_seconds("--help") for _ in range(3)) <= 1.0
+
+
+def test_version_loads_nothing() -> None:
+    loaded = modules_after(["--version"])
+    assert not loaded & (HEAVY | {"cyclopts", "rich", "pydantic", "numpy"})
+    assert fedse("--version").stdout == f"fedse {__version__}\n"
+
+
+def test_help_loads_no_verb() -> None:
+    assert not modules_after(["--help"]) & (HEAVY | {"pydantic", "numpy"})
+
+
+@pytest.mark.parametrize("argv", [["runs"], ["config", "explain", "train.lr"], ["env", "list"]])
+def test_reading_verbs_load_nothing_heavy(argv: list[str]) -> None:
+    assert not modules_after(argv) & HEAVY
+
+
+GROUPED = ["config show", "config check", "config explain", "env list", "env check", "env play"]
+
+
+@pytest.mark.parametrize("verb", [*VERBS, *GROUPED])
+def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert start([*verb.split(), "--help"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(f"Usage: fedse {verb}")
+    assert "Example: fedse" in said
+    assert ANSI not in said
+
+
+def test_dry_run_prints_a_config_that_runs(
+    small: str, tmp_path: Path, runs_here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert start(["run", small, "--set", "run.rounds=7", "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert "nothing was started" in said
+    assert re.search(r"adapter +\d+ parameters, 0\.\d\d MB", said)
+    assert parse_config(said, "dry").run.rounds == 7
+    assert not runs_here.exists()
+
+
+def test_dry_run_as_json(small: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert start(["run", small, "--dry-run", "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)["plan"]
+    assert plan["clients"] == {"a": "maze"}
+    assert plan["bytes_per_round_down"] == plan["adapter_bytes"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "said"),
+    [
+        (["rnu"], 2, 'Did you mean "run"?'),
+        (["run"], 2, "CONFIG"),
+        (["run", "nowhere.toml"], 2, "there is no file nowhere.toml"),
+        (["resume", "nothing"], 7, "there is no run 'nothing'"),
+        (["config", "explain", "train.lrr"], 2, "did you mean 'train.lr'?"),
+        (["env", "play", "mazze"], 2, "environment 'mazze' is unknown"),
+        (["env", "play", "maze", "--option", "x"], 2, "--option must look like name=value"),
+    ],
+)
+def test_errors_are_one_form(
+    argv: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert start(argv) == code
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("error: ")
+    assert said in told.err
+    assert "Traceback" not in told.err
+
+
+def test_a_wrong_file_is_told_before_anything_starts(
+    small: str, runs_here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(small).write_text(SMALL.replace("rounds", "ruonds"))
+    assert start(["run", small]) == 2
+    assert f"{small}:4  run.ruonds is not a setting" in capsys.readouterr().err
+    assert not runs_here.exists()
+
+
+def test_a_wrong_environment_names_the_client(
+    small: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert start(["config", "check", small, "--set", "clients.0.env=mazes"]) == 2
+    told = capsys.readouterr().err
+    assert "clients.0 (a): environment 'mazes' is unknown" in told
+    assert "did you mean 'maze'?" in told
+
+
+def test_debug_shows_the_traceback(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert start(["resume", "nothing", "--debug"]) == 7
+    assert "Traceback" in capsys.readouterr().err
+    monkeypatch.setenv("FEDSE_DEBUG", "1")
+    assert start(["resume", "nothing"]) == 7
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_bug_says_so(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedse.cli.runs.list_runs", lambda root: 1 / 0)
+    assert start(["runs"]) == 1
+    told = capsys.readouterr().err
+    assert "ZeroDivisionError" in told
+    assert "this is a bug" in told
+
+
+def test_no_torch_says_how_to_get_it(
+    small: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drive, "find_spec", lambda name: None)
+    for argv in (["run", small], ["demo"]):
+        assert start(argv) == 3
+        told = capsys.readouterr().err
+        assert "need torch, transformers, peft" in told
+        assert "hint: pip install torch --index-url https://download.pytorch.org/whl/cpu" in told
+
+
+def test_interrupt_says_how_to_go_on(
+    small: str,
+    runs_here: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def stopped(run: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fedse.local.run_local", stopped)
+    assert start(["run", small, "--name", "mine"]) == 130
+    told = capsys.readouterr().err
+    assert "stopped after round 0 of 1" in told
+    assert f"hint: fedse resume {runs_here / 'mine'}" in told
+
+
+def test_play_reads_a_pipe() -> None:
+    done = fedse(
+        "env", "play", "wordle", "--option", "prompt=short", input="?\nzzzzz\n" + "!\n" * 5
+    )
+    assert done.returncode == 0, done.stderr
+    assert "invalid" in done.stdout
+    assert "a p p l e" in done.stdout
+    assert done.stdout.count("expert: ") >= 1
+    assert re.search(r"(not )?solved in \d turns", done.stdout)
+    assert ANSI not in done.stdout + done.stderr
+
+
+def test_play_can_be_left(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for typed in ("q\n", ""):
+        monkeypatch.setattr("sys.stdin", StringIO(typed))
+        assert start(["env", "play", "maze"]) == 0
+        assert "you left the game" in capsys.readouterr().out
+
+
+def test_env_check_fails_with_its_code(capsys: pytest.CaptureFixture[str]) -> None:
+    assert start(["env", "check", "builtins:dict", "--tasks", "2"]) == 4
+    assert "breaks its contract" in capsys.readouterr().out
+
+
+def test_config_show_and_explain(small: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert start(["config", "show", small]) == 0
+    assert parse_config(capsys.readouterr().out, "shown") == load_config(Path(small))
+    assert start(["config", "explain"]) == 0
+    assert "train.lr" in capsys.readouterr().out
+
+
+def test_no_runs_yet(capsys: pytest.CaptureFixture[str]) -> None:
+    assert start(["runs"]) == 0
+    assert "fedse demo" in capsys.readouterr().out
+    assert start(["runs", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
+@pytest.mark.parametrize("width", [100, 80, 60, 40])
+def test_state_words_are_whole_at_any_width(width: int) -> None:
+    names = [f"organisation-{i}" for i in range(len(STATES))]
+    board = board_of(Config(clients=tuple(Client(name=n, env="maze") for n in names)))
+    for row, state in zip(board.rows.values(), STATES, strict=True):
+        row.state = state
+    shown = StringIO()
+    console = Console(file=shown, width=width, force_terminal=False)
+    console.print(draw(board, width=width, height=40, symbols=True))
+    for line in shown.getvalue().splitlines():
+        assert len(line) <= width
+    for state in STATES:
+        assert f" {state}" in shown.getvalue()
+
+
+def test_events_nobody_has_words_for_are_still_shown() -> None:
+    assert plain_line("gate.closed", {"time": 1, "event": "gate.closed", "why": 3}, rounds=2) == (
+        "gate.closed why=3"
+    )
+
+
+def test_every_error_of_the_tree_has_its_own_code() -> None:
+    codes = [kind.exit_code for kind in FedSEError.__subclasses__()]
+    assert len(codes) == len(set(codes))
+
+
+@pytest.mark.slow
+def test_a_whole_run(small: str, runs_here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch")
+    assert start(["run", small, "--name", "mine"]) == 0
+    told = capsys.readouterr()
+    assert ANSI not in told.out + told.err
+    assert "round 1/1 committed" in told.err
+    assert f"adapter    {runs_here / 'mine' / 'adapters' / 'round-001'}" in told.out
+    assert start(["runs"]) == 0
+    assert "mine  finished, 1 round" in capsys.readouterr().out
+    assert start(["eval", "mine", "--episodes", "3", "--round", "0", "--json"]) == 0
+    measured = json.loads(capsys.readouterr().out)
+    assert [row["played"] for row in measured["success"][:3]] == [3, 3, 3]
+    assert start(["resume", "mine", "--json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["event"] for line in lines] == ["run.started", "run.finished", "result"]

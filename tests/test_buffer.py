@@ -1,0 +1,103 @@
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fedse.buffer import Buffer, Finished
+from fedse.errors import StoreError
+from fedse.types import ClientStats, Task, Trajectory, Turn
+
+
+def episode(number: int, *, round: int = 1) -> Trajectory:
+    return Trajectory(
+        task=Task(env="maze", id=str(number), split="train"),
+        seed=0,
+        turns=(Turn(observation="here", action=f"go {number}"),),
+        outcome="success",
+        reward=1.0,
+        policy="p",
+        round=round,
+    )
+
+
+@pytest.fixture
+def buffer(tmp_path: Path) -> Buffer:
+    return Buffer(tmp_path / "home" / "buffer.db")
+
+
+def test_it_accumulates_and_never_counts_twice(buffer: Buffer):
+    buffer.add([episode(1), episode(2), episode(1)], experiment="e")
+    buffer.add([episode(2, round=2), episode(3, round=2)], experiment="e")
+    assert [e.task.id for e in buffer.lessons("e", 2)] == ["1", "2", "3"]
+    assert (buffer.added("e", 1), buffer.added("e", 2)) == (2, 1)
+
+
+def test_a_round_learns_from_the_past_and_from_other_experiments_only(buffer: Buffer):
+    buffer.add([episode(1, round=5)], experiment="earlier")
+    buffer.add([episode(2, round=1)], experiment="e")
+    buffer.add([episode(3, round=2)], experiment="e")
+    assert [e.task.id for e in buffer.lessons("e", 1)] == ["1", "2"]
+
+
+def test_episodes_come_back_as_they_were(buffer: Buffer):
+    buffer.add([episode(1)], experiment="e")
+    assert list(buffer.lessons("e", 1)) == [episode(1)]
+
+
+def test_the_outbox_answers_exactly_the_request_it_was_given(buffer: Buffer):
+    done = Finished(ClientStats(played=3, loss=0.5), b"bytes")
+    buffer.finish("e", 1, "request", done)
+    assert buffer.finished("e", 1, "request") == done
+    assert buffer.finished("e", 1, "another") is None
+    assert buffer.finished("e", 2, "request") is None
+    buffer.finish("e", 2, "r", Finished(ClientStats(), None))
+    assert buffer.finished("e", 2, "r") == Finished(ClientStats(), None)
+
+
+def test_nobody_else_can_read_it(buffer: Buffer, tmp_path: Path):
+    buffer.add([episode(1)], experiment="e")
+    for path in (tmp_path / "home").iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+    assert stat.S_IMODE((tmp_path / "home").stat().st_mode) == 0o700
+
+
+def test_a_newer_schema_is_refused(tmp_path: Path):
+    import sqlite3
+
+    with sqlite3.connect(tmp_path / "b.db") as db:
+        db.execute("PRAGMA user_version = 99")
+    with pytest.raises(StoreError, match="schema 99"):
+        Buffer(tmp_path / "b.db")
+
+
+WRITER = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from test_buffer import Buffer, episode
+buffer = Buffer(Path(sys.argv[1]))
+for n in range(100000):
+    buffer.add([episode(2 * n), episode(2 * n + 1)], experiment="e")
+    print(n, flush=True)
+"""
+
+
+def test_an_acknowledged_episode_survives_kill_nine(tmp_path: Path):
+    code = WRITER.format(tests=str(Path(__file__).parent))
+    path = tmp_path / "buffer.db"
+    writer = subprocess.Popen([sys.executable, "-c", code, path], stdout=subprocess.PIPE, text=True)
+    assert writer.stdout is not None
+    for line in writer.stdout:
+        if int(line) == 50:
+            os.kill(writer.pid, signal.SIGKILL)
+            break
+    acknowledged = 50 + sum(1 for _ in writer.stdout)
+    writer.wait(timeout=30)
+    kept = [int(e.task.id) for e in Buffer(path).lessons("e", 1)]
+    assert len(kept) >= 2 * (acknowledged + 1)
+    assert kept == list(range(len(kept)))
+    assert len(kept) % 2 == 0

@@ -1,0 +1,86 @@
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from fedse.testing import toy_adapter, toy_spec
+from fedse.types import Adapter, Task, Trajectory, Turn
+
+TASK = Task(env="maze", id="u/1,1", split="train")
+
+
+def episode(**changes: object) -> Trajectory:
+    facts = {"seed": 1, "turns": (), "outcome": "success", "reward": 1.0, "policy": "p", "round": 1}
+    return Trajectory(task=TASK, **{**facts, **changes})
+
+
+def test_records_are_frozen_and_refuse_unknown_fields():
+    with pytest.raises(ValidationError):
+        TASK.id = "other"
+    with pytest.raises(ValidationError):
+        Task(env="maze", id="1", split="train", colour="red")
+
+
+def test_equal_content_is_an_equal_digest():
+    assert TASK.digest == Task(split="train", id="u/1,1", env="maze").digest
+    assert TASK.digest != Task(env="maze", id="u/1,2", split="train").digest
+
+
+def test_the_loss_mask_is_true_on_the_agents_tokens_only():
+    turns = (
+        Turn(observation="a", action="b", context_ids=(1, 2, 3), action_ids=(4, 5)),
+        Turn(observation="c", action="d", context_ids=(6,), action_ids=(7,)),
+    )
+    played = episode(turns=turns)
+    assert played.token_ids == (1, 2, 3, 4, 5, 6, 7)
+    assert played.loss_mask == (False, False, False, True, True, False, True)
+
+
+def test_the_same_deeds_are_the_same_element_of_the_buffer():
+    turn = Turn(observation="o", action="a")
+    first = episode(turns=(turn,), round=1, policy="x", seed=1)
+    later = episode(turns=(turn,), round=7, policy="y", seed=2)
+    other = episode(turns=(Turn(observation="o", action="b"),))
+    assert first.content_digest == later.content_digest != other.content_digest
+    assert first.digest != later.digest
+
+
+@given(text=st.text(), ids=st.lists(st.integers(0, 2**31), max_size=5))
+def test_a_trajectory_survives_json(text: str, ids: list[int]):
+    turn = Turn(observation=text, action=text, context_ids=tuple(ids), action_ids=tuple(ids))
+    played = episode(turns=(turn,))
+    assert Trajectory.model_validate_json(played.model_dump_json()) == played
+
+
+def test_an_adapter_is_a_safetensors_file():
+    spec = toy_spec()
+    data = toy_adapter(spec, 3).to_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    assert (8 + length) % 8 == 0
+    assert len(data) == spec.nbytes == 8 + length + 4 * spec.size
+    assert header[spec.tensors[0].name] == {
+        "dtype": "F32",
+        "shape": [2, 4],
+        "data_offsets": [0, 32],
+    }
+
+
+def test_safetensors_reads_what_we_write():
+    load = pytest.importorskip("safetensors.numpy").load
+    adapter = toy_adapter(toy_spec(), 3)
+    read = load(adapter.to_bytes())
+    assert read.keys() == adapter.tensors().keys()
+    for name, tensor in adapter.tensors().items():
+        np.testing.assert_array_equal(read[name], tensor)
+
+
+def test_an_adapter_cannot_be_changed_or_misfit():
+    adapter = toy_adapter(toy_spec(), 3)
+    with pytest.raises(ValueError, match="read-only"):
+        adapter.vector[0] = 1
+    with pytest.raises(ValueError, match="expected 14 float32"):
+        Adapter(toy_spec(), np.zeros(3, dtype=np.float32))

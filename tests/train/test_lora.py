@@ -1,0 +1,132 @@
+"""Local training: only the agent's tokens, same seed same bits, PEFT in and out."""
+
+import json
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from fedse.base_model import adapter_spec, base_path, initial_adapter
+from fedse.config import Train
+from fedse.envs.base import make_env
+from fedse.export import export_adapter
+from fedse.rollout import choose_games, demonstrate
+from fedse.train.base import load_base, prepare_torch
+from fedse.train.batch import IGNORED, agent_loss, make_batch
+from fedse.train.lora import load_adapter, read_adapter, trainer_for
+from fedse.types import Adapter
+
+PATH = base_path("tiny")
+SPEC = adapter_spec("tiny", rank=4, alpha=8, targets=("all-linear",))
+MAZE = partial(make_env, "maze", {"prompt": "short"})
+
+
+def lessons(count: int = 8):
+    return demonstrate(choose_games(MAZE().tasks("train"), count, seed=1), MAZE)
+
+
+def fitted(seed: int = 1, **settings: object):
+    prepare_torch(1)
+    options = Train(**{"lr": 2e-3, "batch": 4, **settings})
+    start = initial_adapter(SPEC, seed=0)
+    return trainer_for(PATH, SPEC).fit(
+        start, lessons(), system="maze", settings=options, context=512, seed=seed
+    )
+
+
+def test_the_spec_is_what_peft_makes_of_the_model():
+    from peft import get_peft_model_state_dict
+
+    state = get_peft_model_state_dict(trainer_for(PATH, SPEC)._model)
+    assert {k: tuple(v.shape) for k, v in state.items()} == {t.name: t.shape for t in SPEC.tensors}
+
+
+def test_an_adapter_goes_through_peft_unchanged():
+    adapter = Adapter(SPEC, torch.randn(SPEC.size).numpy())
+    model = trainer_for(PATH, SPEC)._model
+    load_adapter(model, adapter)
+    assert read_adapter(model, SPEC).digest == adapter.digest
+
+
+def test_the_gradient_of_every_observation_logit_is_exactly_zero():
+    encoder = load_base(PATH).encoder
+    episodes = [encoder.tokenized("maze", lesson) for lesson in lessons(4)]
+    batch = make_batch(episodes, context=512)
+    logits = torch.randn(*batch.ids_B_T.shape, 448, requires_grad=True)
+    agent_loss(logits, batch.labels_B_T).backward()
+    assert logits.grad is not None
+    for row, episode in enumerate(episodes):
+        for place in range(batch.ids_B_T.shape[1]):
+            # The logits at one place predict the token at the next.
+            mask = episode.loss_mask
+            learned = place + 1 < len(mask) and mask[place + 1]
+            assert bool((logits.grad[row, place] == 0).all()) is not learned
+
+
+def test_no_observation_token_is_a_label():
+    encoder = load_base(PATH).encoder
+    episode = encoder.tokenized("maze", lessons(1)[0])
+    labels = make_batch([episode], context=512).labels_B_T[0].tolist()
+    assert [label != IGNORED for label in labels] == list(episode.loss_mask)
+    assert [label for label in labels if label != IGNORED] == [
+        i for turn in episode.turns for i in turn.action_ids
+    ]
+
+
+def test_training_lowers_the_loss():
+    assert fitted(epochs=6).loss < 0.7 * fitted(epochs=1).loss
+
+
+def test_the_same_seed_gives_the_same_bits_and_a_fresh_optimiser():
+    first, other, again = fitted(1), fitted(2), fitted(1)
+    assert first.adapter.digest == again.adapter.digest != other.adapter.digest
+
+
+def test_steps_are_epochs_over_batches_unless_bounded():
+    assert fitted(epochs=2).steps == 4
+    assert fitted(epochs=2, max_steps=3).steps == 3
+
+
+ANOTHER_PROCESS = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from test_lora import fitted
+print(fitted().adapter.digest)
+"""
+
+
+def test_another_process_gives_the_same_bits():
+    here = str(Path(__file__).parent)
+    command = [sys.executable, "-c", ANOTHER_PROCESS, here]
+    root = Path(__file__).parents[2]
+    told = subprocess.run(command, capture_output=True, text=True, check=True, cwd=root)
+    assert told.stdout.split()[-1] == fitted().adapter.digest
+
+
+def test_the_exported_folder_is_plain_peft(tmp_path: Path):
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    adapter = fitted().adapter
+    folder = export_adapter(adapter, tmp_path / "adapter")
+    config = json.loads((folder / "adapter_config.json").read_text())
+    assert config["target_modules"] == sorted(config["target_modules"])
+    assert str(tmp_path) not in "".join(p.read_text("latin1") for p in folder.iterdir())
+    assert {p.name for p in folder.iterdir()} == {
+        "README.md",
+        "adapter_config.json",
+        "adapter_model.safetensors",
+    }
+    assert all(p.stat().st_mode & 0o777 == 0o644 for p in folder.iterdir())
+
+    base = AutoModelForCausalLM.from_pretrained(PATH, dtype=torch.float32)
+    loaded = PeftModel.from_pretrained(base, str(folder)).eval()
+    ours = trainer_for(PATH, SPEC)._model.eval()
+    load_adapter(ours, adapter)
+    ids = torch.tensor([[7, 8, 9, 10, 11, 12]])
+    with torch.inference_mode():
+        assert torch.equal(loaded(input_ids=ids).logits, ours(input_ids=ids).logits)
