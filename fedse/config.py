@@ -139,6 +139,13 @@ class Config(Section):
         return next(client for client in self.clients if client.name == name)
 
     def agreed_digest(self) -> str:
-        """Digest of what all members must have agreed on; how work is spread does not count."""
-        shared = self.model_dump(mode="json", exclude={"clients": True, "run": {"workers"}})
+        """Digest of what all members must have agreed on.
+
+        Where the base model lies and how work is spread are each member's own; that the models
+        are the same is the adapter spec's business.
+        """
+        shared = self.model_dump(
+            mode="json",
+            exclude={"clients": True, "run": {"workers"}, "model": {"base", "threads"}},
+        )
         return digest_of([shared, sorted(client.name for client in self.clients)])

@@ -26,6 +26,8 @@ class Request(Record):
     round: int
     agreed: str
     """Digest of the settings all members share; a client refuses any other."""
+    spec: str
+    """Identity of the adapter spec, base model included; a client refuses any other."""
     adapter: str
     """Digest of the adapter that travels beside it."""
     train: bool
@@ -110,6 +112,7 @@ def _request(run: Run, index: int, adapter: Adapter, *, train: bool) -> Request:
         experiment=config.run.name,
         round=index,
         agreed=config.agreed_digest(),
+        spec=run.spec.identity,
         adapter=adapter.digest,
         train=train,
         evaluate=bool(config.eval.episodes) and due,

@@ -5,6 +5,7 @@ No network, no Flower; the same loop and the same client code, so the same adapt
 
 import multiprocessing
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -115,6 +116,8 @@ _worker: dict[str, Any] = {}
 def _start_worker(config: Config, path: Path, open_site: OpenSite, events: Any) -> None:
     _worker["sites"] = _Sites(config, path, time.time, open_site)
     _worker["events"] = events
+    # A terminal sends Ctrl-C to all of its processes; only the run itself is to answer it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

@@ -121,6 +121,11 @@ class AdapterSpec(Record):
     """Sorted by name."""
 
     @property
+    def identity(self) -> str:
+        """Equal where adapters may be merged: same base weights, same layout, whatever its name."""
+        return digest_of(self.model_dump(mode="json", exclude={"base"}))
+
+    @property
     def scaling(self) -> float:
         return self.alpha / self.rank
 

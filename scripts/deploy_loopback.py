@@ -6,6 +6,7 @@ RUN_DIR becomes the server's run folder, or is gone on with if it is one; everyt
 site's own folder included, lies beside it in RUN_DIR-deployment.
 """
 
+import signal
 import sys
 import time
 from datetime import datetime
@@ -38,8 +39,11 @@ def main(config_file: Path, run_dir: Path) -> None:
 if __name__ == "__main__":
     if len(sys.argv) != 3:
         sys.exit(__doc__)
+    # Without this a terminated script would leave its processes behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         main(Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve())
     except FedSEError as error:
-        print(f"error: {error}\n  next: {error.hint}", file=sys.stderr)
+        hint = f"\n  next: {error.hint}" if error.hint else ""
+        print(f"error: {error}{hint}", file=sys.stderr)
         sys.exit(error.exit_code)

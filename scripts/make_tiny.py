@@ -3,13 +3,13 @@
     python scripts/make_tiny.py fedse/tiny --seed 0
 
 The same seed on the same machine gives the same folder. The model sees no held-out layout, and an
-expert's move only as often as NOISY_EXPERT says, so it knows the formats and how the worlds
+expert's move only as often as SKILL says, so it knows the formats and how the worlds
 answer, but plays little better than chance.
 """
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 
@@ -46,8 +46,8 @@ VOCABULARY = 448
 # Layout seeds 1000.. occur nowhere else, so neither the demo's training mazes nor its held-out
 # ones were seen here.
 MAZES = "random-9x9-1000..1399"
-# Chance that a player of the corpus takes the expert's move instead of a random one.
-NOISY_EXPERT = {"maze": (0.0, 0.3), "wordle": (0.0, 0.3)}
+# Chance that a player of the corpus takes the expert's move, drawn anew for each player.
+SKILL = (0.0, 0.3)
 SHARE = {"maze": 0.6, "wordle": 0.4}
 
 
@@ -62,18 +62,32 @@ def worlds() -> dict[str, list[ExpertEnv]]:
 
 
 def noisy_play(count: int, *, seed: int) -> Iterator[tuple[str, Trajectory]]:
-    """Episodes of players that are mostly random, with the system prompt each one saw."""
+    """Episodes of players that mostly follow a random habit, with the prompt each one saw.
+
+    A habit prefers some actions over others whatever the state, so the likeliest continuation of
+    an episode is its player's habit and not the expert's move.
+    """
     random, envs = Random(seed), worlds()
     for _ in range(count):
         name = random.choices(list(SHARE), list(SHARE.values()))[0]
         env = random.choice(envs[name])
-        skill = random.uniform(*NOISY_EXPERT[name])
-
-        def choose(world: ExpertEnv, skill: float = skill) -> str:
-            return world.expert() if random.random() < skill else random.choice(world.actions())
-
         game = Game(random.choice(env.tasks("train")), random.randrange(2**31))
-        yield env.system_prompt, scripted_episode(game, env, choose, name="noisy")
+        yield env.system_prompt, scripted_episode(game, env, habit(random), name="noisy")
+
+
+def habit(random: Random) -> Callable[[ExpertEnv], str]:
+    """A player: seldom the expert, else by its own fixed preferences."""
+    skill = random.uniform(*SKILL)
+    liking: dict[str, float] = {}
+
+    def choose(world: ExpertEnv) -> str:
+        if random.random() < skill:
+            return world.expert()
+        actions = world.actions()
+        weights = [liking.setdefault(action, random.expovariate(1.0)) for action in actions]
+        return random.choices(actions, weights)[0]
+
+    return choose
 
 
 def make_tokenizer(texts: Sequence[str]) -> PreTrainedTokenizerFast:

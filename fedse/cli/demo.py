@@ -50,11 +50,10 @@ def introduction(config: Config) -> str:
 
 def next_steps(path: Path, *, by_name: bool) -> str:
     """Commands worth typing after the demo; a run kept elsewhere is called by its path."""
-    return (
-        "\nnext\n"
-        f"  fedse eval {'last' if by_name else path}         the new agent in fresh games\n"
-        "  fedse env play wordle   the same game, played by you\n"
-        "  fedse runs              all runs so far\n"
-        "  your own settings:\n"
-        f"  fedse run {path / 'config.toml'} --set run.rounds=8"
-    )
+    steps = [
+        ("the new agent in fresh games", f"fedse eval {'last' if by_name else path}"),
+        ("the same game, played by you", "fedse env play wordle"),
+        ("all runs so far", "fedse runs" if by_name else f"fedse runs {path.parent}"),
+        ("your own settings", f"fedse run {path / 'config.toml'} --set run.rounds=8"),
+    ]
+    return "\n".join(["", "next", *(f"  {about:<28}  {command}" for about, command in steps)])

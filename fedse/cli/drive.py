@@ -19,7 +19,8 @@ from fedse.run_folder import held, runs_root
 
 Engine = Literal["local", "simulation"]
 
-CPU_TORCH = "pip install torch --index-url https://download.pytorch.org/whl/cpu"
+# Plain pip would bring a CUDA build of several gigabytes on Linux.
+CPU_TORCH = "uv pip install --torch-backend cpu 'fed-se[hf]'"
 
 
 class Interrupted(FedSEError):
@@ -50,7 +51,7 @@ def require_machine(engine: Engine) -> None:
     if lacking:
         raise MachineError(
             f"playing and training need {', '.join(lacking)}, not installed here",
-            hint=f"{CPU_TORCH} && pip install 'fed-se[hf]'",
+            hint=CPU_TORCH,
         )
     if engine == "simulation" and (find_spec("flwr") is None or find_spec("ray") is None):
         raise MachineError(

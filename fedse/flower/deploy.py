@@ -85,8 +85,8 @@ def run_app(deployment: Deployment) -> str:
     """The run is at its end; digest of the final adapter. Submitting again goes on."""
     run_dir, folder, processes = deployment
     seconds = run_seconds(load_config(run_dir / "config.resolved.toml"))
-    submit(processes, folder, {"run-dir": str(run_dir)}, seconds=seconds)
-    return final_digest(run_dir, processes.logs / "run.log")
+    log = submit(processes, folder, {"run-dir": str(run_dir)}, seconds=seconds)
+    return final_digest(run_dir, log)
 
 
 def _fresh(database: Path) -> Path:

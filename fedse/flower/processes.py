@@ -16,6 +16,7 @@ import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 from urllib.error import URLError
@@ -60,9 +61,9 @@ class Processes:
     def start(
         self, name: str, command: Sequence[str], *, env: Mapping[str, str] | None = None
     ) -> Started:
-        """The command runs, its output in LOGS/name.log; `env` replaces the common environment."""
-        log = self.logs / f"{name}.log"
-        with log.open("ab") as output:
+        """The command runs, its output in a new LOGS/name.log; `env` replaces the common one."""
+        log = _new_log(self.logs, name)
+        with log.open("wb") as output:
             process = subprocess.Popen(
                 command,
                 env=self._env if env is None else env,
@@ -75,8 +76,11 @@ class Processes:
         self.running.append(started)
         return started
 
-    def succeed(self, commands: Mapping[str, Sequence[str]], *, seconds: float) -> None:
-        """The commands, by name, ran side by side and exited with 0; all others lived on."""
+    def succeed(self, commands: Mapping[str, Sequence[str]], *, seconds: float) -> list[Path]:
+        """The commands, by name, ran side by side and exited with 0; their logs.
+
+        All other processes must live meanwhile: the first that does not is named.
+        """
         servants = list(self.running)
         started = [self.start(name, command) for name, command in commands.items()]
         ends = time.monotonic() + seconds
@@ -91,6 +95,7 @@ class Processes:
                 raise RunError(
                     f"{one.name} exited with {code}{_tail(one.log)}", hint=f"less {one.log}"
                 )
+        return [one.log for one in started]
 
     def wait_for(self, what: str, ready: Callable[[], bool], *, seconds: float) -> None:
         """`ready` holds, and nobody died in the meantime."""
@@ -181,6 +186,12 @@ def _alive(servants: Sequence[Started]) -> Callable[[], None]:
                 )
 
     return check
+
+
+def _new_log(logs: Path, name: str) -> Path:
+    """NAME.log, or NAME-2.log and so on: what an earlier process said is kept."""
+    names = (f"{name}.log" if number == 1 else f"{name}-{number}.log" for number in count(1))
+    return next(logs / name for name in names if not (logs / name).exists())
 
 
 def _tail(log: Path) -> str:

@@ -41,7 +41,7 @@ def run_simulation(run_dir: Path, folder: Path) -> str:
         _start_workers(processes, run_dir, config, Path(sockets))
         start_superlink(processes, address, ["--simulation"], None)
         _wait_for_workers(processes, config, Path(sockets))
-        submit(
+        log = submit(
             processes,
             folder,
             {"run-dir": str(run_dir), "sites": sockets},
@@ -52,7 +52,7 @@ def run_simulation(run_dir: Path, folder: Path) -> str:
             ],
             seconds=run_seconds(config),
         )
-    return final_digest(run_dir, folder / "logs" / "run.log")
+    return final_digest(run_dir, log)
 
 
 def _start_workers(processes: Processes, run_dir: Path, config: Config, sockets: Path) -> None:

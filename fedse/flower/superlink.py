@@ -57,12 +57,17 @@ def submit(
     *,
     options: Sequence[str] = (),
     seconds: float,
-) -> None:
-    """The app ran to its end with these run settings; how far the run got is in its folder."""
+) -> Path:
+    """The app ended after running with these settings; the log of what it printed.
+
+    How far the run got is in its folder: Flower's own exit code does not tell.
+    """
     app, chosen = write_app(folder / "app"), folder / "run-config.toml"
     chosen.write_text(tomlkit.dumps(dict(settings)), encoding="utf-8")
     flwr = [command("flwr"), "run", str(app), CONNECTION, "--stream"]
-    processes.succeed({"run": [*flwr, "--run-config", str(chosen), *options]}, seconds=seconds)
+    flwr += ["--run-config", str(chosen), *options]
+    (log,) = processes.succeed({"run": flwr}, seconds=seconds)
+    return log
 
 
 def run_seconds(config: Config) -> float:
@@ -78,7 +83,7 @@ def final_digest(run_dir: Path, log: Path) -> str:
         if run.committed != rounds:
             raise RunError(
                 f"the run ended after round {run.committed or 0} of {rounds}{_cause(log)}",
-                hint=f"less {log}",
+                hint=f"less {log}; submitted again, the run goes on after its last round",
             )
         return run.adapter(rounds).digest
     finally:

@@ -36,6 +36,11 @@ def _accepted(request: Request, data: bytes, config: Config, spec: AdapterSpec) 
             "the server's settings differ from the ones this client agreed to",
             hint="compare `fedse config show` on both sides",
         )
+    if request.spec != spec.identity:
+        raise WireError(
+            "the server's base model or adapter layout differs from this client's",
+            hint="compare model.base, model.rank and model.targets on both sides",
+        )
     adapter = parse_adapter(data, spec, config.aggregate)
     if adapter.digest != request.adapter:
         raise WireError("the adapter is not the one the request names")

@@ -273,7 +273,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         address = Address(given.socket, given.socket_group)
         run_worker(load_config(given.config), given.client, address, given.home)
     except FedSEError as error:
-        print(f"error: {error}\n  next: {error.hint}", file=sys.stderr)
+        hint = f"\n  next: {error.hint}" if error.hint else ""
+        print(f"error: {error}{hint}", file=sys.stderr)
         return error.exit_code
     return 0
 

@@ -17,19 +17,20 @@ HERE = str(Path(__file__).parent)
 sys.path.insert(0, HERE)
 os.environ["PYTHONPATH"] = os.pathsep.join([HERE, *filter(None, [os.environ.get("PYTHONPATH")])])
 
-from flwr.supercore.task_identity import TaskIdentity  # noqa: E402
-from toy_federation import SPEC, ServeToy  # noqa: E402
+from toy_federation import SPEC, ServeToy
 
-from fedse.config import Config  # noqa: E402
-from fedse.parties import Site  # noqa: E402
-from fedse.site.worker import Address, Sites, listen, serve_forever  # noqa: E402
-from fedse.testing import open_toy_site, toy_adapter  # noqa: E402
-from fedse.types import Adapter  # noqa: E402
+from fedse.config import Config
+from fedse.parties import Site
+from fedse.site.worker import Address, Sites, listen, serve_forever
+from fedse.testing import open_toy_site, toy_adapter
+from fedse.types import Adapter
 
 
 @pytest.fixture
 def task_identity(monkeypatch: pytest.MonkeyPatch) -> None:
     """Flower makes messages only inside one of its tasks."""
+    from flwr.supercore.task_identity import TaskIdentity
+
     for name in ("_run_id", "_node_id", "_task_id"):
         monkeypatch.setattr(TaskIdentity, name, 1)
 

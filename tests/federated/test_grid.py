@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 import httpx
 import pytest
+
+pytest.importorskip("flwr")
+
 from flwr.app import Error, Message, RecordDict
 from toy_federation import NAMES, SPEC, first_request, toy_config
 

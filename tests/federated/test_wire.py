@@ -9,6 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+pytest.importorskip("flwr")
+
 from canary_world import CANARY
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.cli.build import build_fab_from_disk
@@ -220,3 +223,9 @@ def test_the_bundle_holds_two_imports_and_no_run(tmp_path: Path):
     }
     assert all(CANARY.encode() not in data for data in held.values())
     assert len(held["fedse_app/client.py"].splitlines()) == 3
+
+
+def test_a_checkout_cannot_be_submitted_by_mistake():
+    """Flower would pack every JSON and Markdown file that happens to lie in it."""
+    with pytest.raises(ValueError, match=r"Missing \[tool\.flwr\.app\] section"):
+        build_fab_from_disk(Path(__file__).parents[2])

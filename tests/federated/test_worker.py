@@ -1,5 +1,6 @@
 """The site worker: the same answer as in process, no request ends it, no text leaves it."""
 
+import grp
 import json
 import logging
 import os
@@ -191,6 +192,15 @@ def test_the_socket_is_for_its_owner_only(sockets: Path):
             listen(Address(path))
 
 
+def test_a_group_may_be_let_in_so_that_the_app_runs_as_another_user(sockets: Path):
+    group = grp.getgrgid(os.getgid()).gr_name
+    path = sockets / "own" / "worker.sock"
+    with listen(Address(path, group)):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o660
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o710
+        assert path.stat().st_gid == path.parent.stat().st_gid == os.getgid()
+
+
 def test_a_socket_that_a_killed_worker_left_is_replaced(sockets: Path):
     path = sockets / "dead.sock"
     with sockets_of_os.socket(sockets_of_os.AF_UNIX) as dead:
@@ -213,6 +223,7 @@ def test_a_path_too_long_for_a_socket_is_named(tmp_path: Path):
 @pytest.mark.federated
 @pytest.mark.slow
 def test_a_real_worker_starts_answers_and_ends(sockets: Path, tmp_path: Path):
+    pytest.importorskip("torch")
     config = toy_config()
     config = config.model_copy(
         update={"rollout": config.rollout.model_copy(update={"new_tokens": 4, "episodes": 2})}

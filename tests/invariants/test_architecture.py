@@ -18,7 +18,7 @@ LAYERS = [
     " aggregate base_model",
     "rollout buffer parties train agent.hf evaluate",
     "rounds",
-    "run run_folder export coordinator site local flower testing",
+    "run run_folder run_list export coordinator site local flower testing",
     "report cli",
     "__init__ __main__",
 ]

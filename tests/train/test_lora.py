@@ -78,7 +78,7 @@ def test_no_observation_token_is_a_label():
 
 
 def test_training_lowers_the_loss():
-    assert fitted(epochs=6).loss < 0.7 * fitted(epochs=1).loss
+    assert fitted(epochs=20).loss < 0.5 * fitted(epochs=1).loss
 
 
 def test_the_same_seed_gives_the_same_bits_and_a_fresh_optimiser():

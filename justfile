@@ -1,0 +1,21 @@
+# `just check` is what CI runs; `just demo` is what a newcomer runs.
+
+python := ".venv/bin/python"
+
+setup:
+    python3 -m venv .venv
+    .venv/bin/pip install -c .ci/constraints.txt torch==2.13.0 -e ".[hf,simulation,dev]"
+
+lint:
+    .venv/bin/ruff check .
+    .venv/bin/ruff format --check .
+    .venv/bin/mypy
+
+test:
+    {{python}} -m pytest -m "not slow and not federated"
+
+check: lint
+    {{python}} -m pytest
+
+demo:
+    {{python}} -m fedse demo
