@@ -15,6 +15,7 @@ from fedse.agent.policy import Dialogue, ScriptedPolicy
 from fedse.buffer import Buffer
 from fedse.config import Config
 from fedse.envs.base import Step, make_env
+from fedse.errors import EnvError
 from fedse.parties import Fitted, Site
 from fedse.seeds import seed_of
 from fedse.types import Adapter, AdapterSpec, Split, Task, TensorSpec, Trajectory
@@ -50,20 +51,22 @@ class CoinWorld:
         self.name = "coin"
         self.system_prompt = f"coin {secret}".strip()
         self.max_turns = 3
-        self._count, self._secret, self._turns = tasks, secret, 0
+        self._count, self._secret, self._left = tasks, secret, 0
 
     def tasks(self, split: Split) -> Sequence[Task]:
         return [Task(env="coin", id=f"{split}-{i}", split=split) for i in range(self._count)]
 
     def reset(self, task: Task, *, seed: int) -> Step:
-        self._turns = 0
+        self._left = self.max_turns
         return Step(f"{task.id} {self._secret}".strip())
 
     def step(self, action: str) -> Step:
-        self._turns += 1
+        if not self._left:
+            raise EnvError("coin: no episode is open", hint="call reset first")
         won = action.strip() == "heads"
-        seen = f"turn {self._turns} {self._secret}".strip()
-        return Step(seen, float(won), won or self._turns >= self.max_turns, won)
+        self._left = 0 if won else self._left - 1
+        seen = f"{self._left} left {self._secret}".strip()
+        return Step(seen, reward=float(won), done=not self._left, success=won)
 
     def actions(self) -> Sequence[str]:
         return ("heads", "tails")
@@ -71,7 +74,8 @@ class CoinWorld:
     def expert(self) -> str:
         return "heads"
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        self._left = 0
 
 
 def open_toy_site(config: Config, client: str, home: Path, *, clock: Callable[[], float]) -> Site:

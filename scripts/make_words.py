@@ -36,7 +36,10 @@ def licence_of(scowl: Path) -> str:
     return (
         "words.txt holds the plain five-letter words of SCOWL 2020.12.07, "
         f"{' and '.join(LISTS)},\nwithout {len(LEFT_OUT)} words (scripts/make_words.py). "
-        "It is a modified version. SCOWL's notice follows.\n\n" + notice
+        "It is a modified version. SCOWL's notice follows.\n\n"
+        "SCOWL (Spell Checker Oriented Word Lists) is maintained by Kevin Atkinson.\n\n"
+        # What stands before it is about the distribution's package.
+        + notice[notice.index("Copyright:") :]
     )
 
 

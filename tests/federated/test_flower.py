@@ -4,7 +4,6 @@ The worlds say a canary in everything an agent sees, so the same three runs also
 stays where it was seen.
 """
 
-import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ pytest.importorskip("ray")
 pytest.importorskip("torch")
 
 from canary_world import CANARY
-from toy_federation import NAMES
+from toy_federation import NAMES, lives
 
 from fedse.config import Config
 from fedse.config_file import dump_config
@@ -193,13 +192,5 @@ def test_nothing_runs_afterwards(deployment: Deployed):
     ends = time.monotonic() + 10
     left = deployment.groups
     while left and time.monotonic() < ends:
-        left = [group for group in left if alive(group)]
+        left = [group for group in left if lives(group)]
     assert left == []
-
-
-def alive(group: int) -> bool:
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    return True

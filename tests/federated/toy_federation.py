@@ -38,3 +38,15 @@ def first_request(config: Config, adapter: Adapter, **changes: object) -> Reques
         "evaluate": True,
     }
     return Request.model_validate({**fields, **changes})
+
+
+def lives(group: int) -> bool:
+    """Whether a process of the group runs; one that ended but was not collected does not."""
+    for entry in Path("/proc").iterdir():
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[2]) == group and fields[0] != "Z":
+            return True
+    return False
