@@ -36,7 +36,7 @@ SITE_FAULTS = {
     3: "the site's machine lacks something",
     4: "the site's environment broke its contract",
     5: "the site rejected the adapter it was sent",
-    6: "the site refused the request: experiment, settings or adapter differ from its own",
+    6: "the site refused the request: experiment, settings or base model differ from its own",
     7: "the site cannot read or write its buffer",
     8: "training went wrong at the site",
     10: "too many episodes broke at the site",

@@ -15,6 +15,7 @@ pytest.importorskip("flwr")
 from canary_world import CANARY
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.cli.build import build_fab_from_disk
+from flwr.cli.config_utils import load_and_validate
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 from toy_federation import SPEC, ServeToy, first_request, toy_config
 
@@ -228,4 +229,4 @@ def test_the_bundle_holds_two_imports_and_no_run(tmp_path: Path):
 def test_a_checkout_cannot_be_submitted_by_mistake():
     """Flower would pack every JSON and Markdown file that happens to lie in it."""
     with pytest.raises(ValueError, match=r"Missing \[tool\.flwr\.app\] section"):
-        build_fab_from_disk(Path(__file__).parents[2])
+        load_and_validate(Path(__file__).parents[2] / "pyproject.toml")

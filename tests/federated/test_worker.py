@@ -94,6 +94,7 @@ def test_an_evaluation_without_training_has_no_adapter(serve_toy: ServeToy, adap
 BAD_REQUESTS = {
     "another experiment": {"experiment": "other"},
     "other settings": {"agreed": "0" * 64},
+    "another base model": {"spec": "0" * 64},
     "another adapter's digest": {"adapter": "0" * 64},
     "a round that is text": {"round": "1"},
     "a key too many": {"note": "x"},

@@ -33,6 +33,7 @@ def first_request(config: Config, adapter: Adapter, **changes: object) -> Reques
         "experiment": config.run.name,
         "round": 1,
         "agreed": config.agreed_digest(),
+        "spec": adapter.spec.identity,
         "adapter": adapter.digest,
         "train": True,
         "evaluate": True,
