@@ -5,8 +5,8 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from fedse.cli.console import counted
 from fedse.cli.drive import require_members
+from fedse.cli.phrases import counted
 from fedse.cli.run import Set
 from fedse.config_file import dump_config, load_config
 from fedse.config_keys import config_keys

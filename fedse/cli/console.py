@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from fedse.cli.display import Mode
+from fedse.cli.phrases import counted, megabytes
 from fedse.config import Config
 from fedse.events import Fact
 from fedse.run import Observer
@@ -94,16 +95,6 @@ def _sends(facts: Facts) -> str:
 def _solved(won: int, played: int) -> str:
     share = f" = {won / played:.2f}" if played else ""
     return f"solved {won}/{played}{share}"
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 round`, `2 rounds`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def megabytes(count: float) -> str:
-    """Bytes as MB, with a digit that still says something."""
-    return f"{count / 1e6:.2f} MB" if count < 1e7 else f"{count / 1e6:.0f} MB"
 
 
 _LINES: Mapping[str, Callable[[Facts], str]] = {

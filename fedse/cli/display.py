@@ -1,4 +1,4 @@
-"""How this process may show things: redraw or not, and no chatter of libraries in between."""
+"""How this process may show things: redraw or not, and libraries that keep quiet meanwhile."""
 
 import os
 from collections.abc import Mapping, MutableMapping
@@ -17,6 +17,8 @@ Plain = Annotated[
 
 # Libraries the run loads; nothing of this is needed, since models are folders on this machine.
 QUIET = {
+    # A waiting thread that spins makes torch ten times slower where cores are shared.
+    "OMP_WAIT_POLICY": "PASSIVE",
     "HF_HUB_OFFLINE": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
@@ -28,7 +30,7 @@ QUIET = {
 
 
 def set_quiet(environ: MutableMapping[str, str]) -> None:
-    """No library calls home or draws bars of its own, unless the user set it so."""
+    """No library calls home, draws bars or spins, unless the user set it so."""
     for name, value in QUIET.items():
         environ.setdefault(name, value)
 

@@ -17,7 +17,7 @@ from fedse.errors import FedSEError, MachineError
 from fedse.run import Observer, Run
 from fedse.run_folder import held, runs_root
 
-Engine = Literal["local", "simulation"]
+Engine = Literal["local", "simulation", "deployment"]
 
 # Plain pip would bring a CUDA build of several gigabytes on Linux.
 CPU_TORCH = "uv pip install --torch-backend cpu 'fed-se[hf]'"
@@ -53,23 +53,26 @@ def require_machine(engine: Engine) -> None:
             f"playing and training need {', '.join(lacking)}, not installed here",
             hint=CPU_TORCH,
         )
-    if engine == "simulation" and (find_spec("flwr") is None or find_spec("ray") is None):
+    needed = {"local": (), "simulation": ("flwr", "ray"), "deployment": ("flwr",)}[engine]
+    lacking = [name for name in needed if find_spec(name) is None]
+    if lacking:
+        extra = "simulation" if engine == "simulation" else "flower"
         raise MachineError(
-            "engine simulation needs flwr and ray, not installed here",
-            hint="pip install 'fed-se[simulation]', or use --engine local",
+            f"engine {engine} needs {', '.join(lacking)}, not installed here",
+            hint=f"pip install 'fed-se[{extra}]', or use --engine local",
         )
 
 
 def drive(run: Run, engine: Engine, observer: Observer) -> None:
     """All rounds are committed; an end before that is in the event log."""
     try:
-        if engine == "simulation":
-            _simulate(run, observer)
-        else:
+        if engine == "local":
             from fedse.local import run_local
 
             with held(run.path):
                 run_local(run)
+        else:
+            _on_flower(run, engine, observer)
     except KeyboardInterrupt:
         done, rounds = run.committed or 0, run.config.run.rounds
         run.emit("run.interrupted", round=done)
@@ -83,12 +86,14 @@ def drive(run: Run, engine: Engine, observer: Observer) -> None:
         raise
 
 
-def _simulate(run: Run, observer: Observer) -> None:
+def _on_flower(run: Run, engine: Engine, observer: Observer) -> None:
+    from fedse.flower.deploy import run_deployment
     from fedse.flower.simulate import run_simulation
 
     # The server's app is another process and holds the run itself.
     with followed(run.path / "events.jsonl", observer):
-        run_simulation(run.path, run.path / "flower")
+        start = run_simulation if engine == "simulation" else run_deployment
+        start(run.path, run.path / "flower")
 
 
 def tell_result(run: Run, mode: Mode) -> None:

@@ -16,7 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from fedse.cli.console import megabytes
+from fedse.cli.phrases import megabytes
 from fedse.config import Config
 from fedse.events import Fact
 from fedse.run import Observer

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fedse.cli.console import counted, megabytes
+from fedse.cli.phrases import counted, megabytes
 from fedse.evaluate import Rate, by_env, change, macro, micro, rates
 from fedse.run import Run
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from fedse.cli.console import megabytes, shown
+from fedse.cli.console import shown
 from fedse.cli.display import Json, Mode, Plain, mode_of
 from fedse.cli.drive import (
     Engine,
@@ -20,6 +20,7 @@ from fedse.cli.drive import (
     root_of,
     tell_result,
 )
+from fedse.cli.phrases import megabytes
 from fedse.config import Config
 from fedse.config_file import dump_config, load_config
 from fedse.run_folder import create_run
@@ -36,7 +37,7 @@ Set = Annotated[
 Out = Annotated[Path | None, Parameter(help="Folder the run's own folder is made in.")]
 DryRun = Annotated[bool, Parameter(help="Check everything, start nothing.", show_default=False)]
 EngineOption = Annotated[
-    Engine, Parameter(help="local: in this process. simulation: through Flower and Ray.")
+    Engine, Parameter(help="local: no network. simulation, deployment: Flower on this machine.")
 ]
 
 

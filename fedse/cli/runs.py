@@ -6,9 +6,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from fedse.cli.console import counted
 from fedse.cli.display import Json
 from fedse.cli.drive import root_of
+from fedse.cli.phrases import counted
 from fedse.run_list import RunSummary, list_runs
 
 
