@@ -64,6 +64,8 @@ EnvFactory = Callable[[], Env]
 # Imported on first use, so that listing environments costs nothing.
 BUILT_IN: Mapping[str, str] = {
     "maze": "fedse.envs.maze:Maze",
+    "textcraft": "fedse.envs.textcraft:TextCraft",
+    "webshop": "fedse.envs.webshop:WebShop",
     "wordle": "fedse.envs.wordle:Wordle",
 }
 

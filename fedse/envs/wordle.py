@@ -78,7 +78,10 @@ class Wordle:
         self.name = "wordle"
         if show_words is None:
             show_words = prompt == "full" and len(self._words) <= LONGEST_SHOWN_LIST
-        self.system_prompt = _system_prompt(prompt, self._words if show_words else (), max_turns)
+        shown = self._words if show_words else ()
+        self.system_prompt = (
+            _short_prompt(words, shown) if prompt == "short" else _full_prompt(shown, max_turns)
+        )
         self.max_turns = max_turns
         self._short = prompt == "short"
         self._counting = counting
@@ -198,10 +201,13 @@ def spaced(word: str) -> str:
     return " ".join(word)
 
 
-def _system_prompt(prompt: str, shown: Sequence[str], tries: int) -> str:
+def _short_prompt(words: str, shown: Sequence[str]) -> str:
+    """Names the list, so that a player who has met it knows which words are valid."""
+    return " ".join(["word", words, ", ".join(spaced(word) for word in shown)]).strip()
+
+
+def _full_prompt(shown: Sequence[str], tries: int) -> str:
     listed = ", ".join(spaced(word) for word in shown)
-    if prompt == "short":
-        return f"word {listed}".strip()
     return _RULES.format(tries=tries) + (f"\nThe word list: {listed}." if shown else "")
 
 

@@ -146,7 +146,8 @@ def test_the_words_are_shown_in_full_prompts_of_short_lists_only() -> None:
     assert "q u e e n" not in Wordle(show_words=False).system_prompt
     assert "q u e e n" not in Wordle(words="full").system_prompt
     assert "q u e e n" in Wordle(words="full", show_words=True).system_prompt
-    assert Wordle(prompt="short").system_prompt == "word"
+    assert Wordle(prompt="short").system_prompt == "word medium"
+    assert Wordle(prompt="short", words="small").system_prompt == "word small"
 
 
 def test_lists_are_sorted_subsets_of_the_shipped_words() -> None:

@@ -32,7 +32,7 @@ ALLOWED = {
     "peft": ("train",),
     "cyclopts": ("cli",),
     "rich": ("cli", "report"),
-    "sqlite3": ("buffer", "run"),
+    "sqlite3": ("buffer", "run", "envs.shop_search"),
     "pickle": (),
 }
 
