@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fedse.aggregate.norms import blocks, distance
 from fedse.types import Adapter, FloatVector
 
 Clip = Literal["none", "median"]
@@ -40,34 +41,29 @@ def mean(current: Adapter, votes: Sequence[Vote], *, clip: Clip) -> Adapter:
     scales = _clip_scales(current, ordered) if clip == "median" else [1.0] * len(ordered)
     total: NDArray[np.float64] = np.zeros(current.spec.size)
     for vote, scale in zip(ordered, scales, strict=True):
-        total += _shortened(current.vector, vote.load().vector, scale)
+        _add(total, current.vector, vote.load().vector, scale)
     total /= len(ordered)
     return Adapter(current.spec, total.astype(np.float32))
 
 
 def _clip_scales(current: Adapter, votes: Sequence[Vote]) -> list[float]:
-    norms = [_distance(current.vector, vote.load().vector) for vote in votes]
+    norms = [distance(current.vector, vote.load().vector) for vote in votes]
     # The lower median is one of the norms, so for one or two clients the bound is a real update.
     bound = sorted(norms)[(len(norms) - 1) // 2]
     return [1.0 if norm <= bound else bound / norm for norm in norms]
 
 
-def _distance(here: FloatVector, there: FloatVector) -> float:
-    step = there.astype(np.float64)
-    step -= here
-    return float(np.sqrt(np.dot(step, step)))
-
-
-def _shortened(
-    here: FloatVector, there: FloatVector, scale: float
-) -> FloatVector | NDArray[np.float64]:
+def _add(total: NDArray[np.float64], here: FloatVector, there: FloatVector, scale: float) -> None:
+    """`total` has grown by `there`, or by the point at `scale` of the way to it."""
     if scale == 1.0:
-        return there
-    step = there.astype(np.float64)
-    step -= here
-    step *= scale
-    step += here
-    return step
+        total += there
+        return
+    for part in blocks(there.size):
+        step = there[part].astype(np.float64)
+        step -= here[part]
+        step *= scale
+        step += here[part]
+        total[part] += step
 
 
 AGGREGATES: Mapping[str, Aggregate] = {"mean": mean}

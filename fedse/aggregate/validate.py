@@ -6,9 +6,10 @@ implies, and the numbers must be finite and within the norm bounds. No pickle, n
 
 import numpy as np
 
+from fedse.aggregate.norms import squared_norm
 from fedse.config import Aggregate
 from fedse.errors import AdapterRejected
-from fedse.types import Adapter, AdapterSpec, FloatVector
+from fedse.types import Adapter, AdapterSpec
 
 
 def parse_adapter(data: bytes, spec: AdapterSpec, limits: Aggregate) -> Adapter:
@@ -31,7 +32,7 @@ def require_bounded(adapter: Adapter, *, max_norm: float) -> None:
     squares = {"A": 0.0, "B": 0.0}
     for name, tensor in adapter.tensors().items():
         factor = "A" if ".lora_A." in name else "B"
-        squares[factor] += _sum_of_squares(tensor.reshape(-1))
+        squares[factor] += squared_norm(tensor.reshape(-1))
     for factor, square in squares.items():
         # A NaN or an infinity anywhere makes the sum non-finite, so this one test finds both.
         if not np.isfinite(square):
@@ -40,8 +41,3 @@ def require_bounded(adapter: Adapter, *, max_norm: float) -> None:
             raise AdapterRejected(
                 f"factor {factor} has norm {square**0.5:.4g}, allowed is {max_norm:.4g}"
             )
-
-
-def _sum_of_squares(values: FloatVector) -> float:
-    wide = values.astype(np.float64)
-    return float(np.dot(wide, wide))
