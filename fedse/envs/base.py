@@ -63,7 +63,9 @@ EnvFactory = Callable[[], Env]
 
 # Imported on first use, so that listing environments costs nothing.
 BUILT_IN: Mapping[str, str] = {
+    "babyai": "fedse.envs.babyai:BabyAI",
     "maze": "fedse.envs.maze:Maze",
+    "program": "fedse.envs.program:Program",
     "textcraft": "fedse.envs.textcraft:TextCraft",
     "webshop": "fedse.envs.webshop:WebShop",
     "wordle": "fedse.envs.wordle:Wordle",

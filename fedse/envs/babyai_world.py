@@ -1,0 +1,119 @@
+"""One BabyAI level of minigrid being played: where the agent is, what the cells hold, primitives.
+
+The only module that touches minigrid, which is imported when the first level is opened. minigrid's
+image observation is never computed: the text is read from the grid itself.
+"""
+
+import os
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from fedse.errors import EnvError, MachineError, boundary
+
+Cell = tuple[int, int]
+"""Column and row; rows grow downwards."""
+Pose = tuple[int, int, int]
+"""Column, row, and the direction faced as an index of WAYS."""
+
+# minigrid's numbers of directions and of primitive actions.
+WAYS: tuple[Cell, ...] = ((1, 0), (0, 1), (-1, 0), (0, -1))
+LEFT, RIGHT, FORWARD, PICK_UP, DROP, TOGGLE, WAIT = range(7)
+
+
+def ahead_of(pose: Pose) -> Cell:
+    """The cell the agent faces."""
+    x, y, way = pose
+    return x + WAYS[way][0], y + WAYS[way][1]
+
+
+def can_enter(thing: Any) -> bool:
+    """Whether the agent can walk onto a cell that holds `thing` (None = empty)."""
+    return thing is None or (thing.type == "door" and thing.is_open)
+
+
+def is_opaque(thing: Any) -> bool:
+    """Whether `thing` hides what is behind it: walls and doors that are not open."""
+    return thing is not None and (
+        thing.type == "wall" or (thing.type == "door" and not thing.is_open)
+    )
+
+
+class World:
+    """A level; `won` and `over` tell how the episode stands after the last primitive."""
+
+    def __init__(self, game: Any) -> None:
+        self._game = game
+        self.width: int = game.width
+        self.height: int = game.height
+        self.room_size: int = game.room_size
+        self.mission: str = game.mission
+        self.instruction: Any = game.instrs
+        """minigrid's own instruction object, with what is done so far."""
+        self.won = False
+        self.over = False
+
+    @property
+    def pose(self) -> Pose:
+        x, y = self._game.agent_pos
+        return int(x), int(y), int(self._game.agent_dir)
+
+    @property
+    def carried(self) -> Any:
+        """The object in the agent's hands, or None."""
+        return self._game.carrying
+
+    def at(self, cell: Cell) -> Any:
+        """What a cell inside the grid holds; None = nothing."""
+        return self._game.grid.grid[cell[1] * self.width + cell[0]]
+
+    def act(self, primitive: int) -> bool:
+        """Do one primitive; whether it changed anything."""
+        before = self._touched()
+        _, reward, terminated, truncated, _ = self._game.step(primitive)
+        self.won = bool(terminated and reward > 0)
+        self.over = bool(terminated or truncated)
+        return self._touched() != before
+
+    def _touched(self) -> tuple[object, ...]:
+        """Everything one primitive can change."""
+        pose = self.pose
+        front = self.at(ahead_of(pose))
+        return pose, self._game.carrying, front, getattr(front, "is_open", None)
+
+
+def require_minigrid() -> None:
+    """minigrid is installed; it is not imported yet."""
+    if find_spec("minigrid") is None:
+        line = "pip install 'fed-se[babyai]'"
+        raise MachineError(
+            f"environment 'babyai': expected the package minigrid (3.2 or newer), found none; "
+            f"install it with: {line}",
+            hint=line,
+        )
+
+
+def open_level(gym_id: str, seed: int) -> World:
+    """The level as minigrid generates it from this seed."""
+    make = _make()
+    with boundary(EnvError, f"environment 'babyai': minigrid level {gym_id} with seed {seed}"):
+        game = make(gym_id, disable_env_checker=True).unwrapped
+        game.gen_obs = dict  # step() would compute an image nobody looks at
+        game.reset(seed=seed)
+    return World(game)
+
+
+@cache
+def _make() -> Any:
+    require_minigrid()
+    # Both print to stdout otherwise: pygame when imported, the level generator at every retry.
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+    with boundary(MachineError, "environment 'babyai': minigrid cannot be imported"):
+        import_module("minigrid")
+        generator = import_module("minigrid.envs.babyai.core.roomgrid_level")
+        vars(generator)["print"] = _say_nothing
+        return import_module("gymnasium").make
+
+
+def _say_nothing(*_: object) -> None: ...
