@@ -4,7 +4,7 @@ python := ".venv/bin/python"
 
 setup:
     python3 -m venv .venv
-    .venv/bin/pip install -c .ci/constraints.txt torch==2.13.0 -e ".[hf,simulation,webshop,babyai,dev]"
+    .venv/bin/pip install -c .ci/constraints.txt torch==2.13.0 -e ".[all,dev]"
 
 lint:
     .venv/bin/ruff check .

@@ -1,5 +1,6 @@
 """Lengths of long float32 vectors, summed in float64 without a second copy of them."""
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -31,4 +32,4 @@ def distance(here: FloatVector, there: FloatVector) -> float:
         step = there[part].astype(np.float64)
         step -= here[part]
         total += float(np.dot(step, step))
-    return total**0.5
+    return math.sqrt(total)

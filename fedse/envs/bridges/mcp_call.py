@@ -1,0 +1,86 @@
+"""How tools are shown to the agent, and how its text becomes a call; no process is involved."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from fedse.envs.action import action_of
+
+FINISH = "finish"
+# The official SDK's servers (1.30 and 2.3) never answer a call nested 250 deep.
+MAX_DEPTH = 32
+
+_MARK = re.compile(r"^\s*action\s*:", re.IGNORECASE | re.MULTILINE)
+
+
+class ToolCall(NamedTuple):
+    tool: str
+    arguments: Mapping[str, Any]
+
+
+def manual(tools: Sequence[Mapping[str, Any]]) -> str:
+    """The tools and how to call them, for the system prompt."""
+    lines = [
+        "Each turn, call one tool by writing a line such as",
+        'Action: {"tool": "name", "arguments": {"key": "value"}}',
+        f"or end the task by writing Action: {FINISH}",
+        "The tools, each with the JSON schema of its arguments:",
+    ]
+    for tool in tools:
+        about = " ".join(str(tool.get("description") or "").split())
+        schema = json.dumps(tool["inputSchema"], ensure_ascii=False)
+        lines.append(f"- {tool['name']}: {about} Arguments: {schema}")
+    return "\n".join(lines)
+
+
+def written(call: ToolCall) -> str:
+    """The call as the agent writes it."""
+    return "Action: " + json.dumps({"tool": call.tool, "arguments": call.arguments})
+
+
+def call_of(text: str) -> ToolCall | None:
+    """The call or the finish that `text` means, or None.
+
+    The JSON is the first object after the last line that starts with `Action:`, and may span
+    lines.
+    """
+    if action_of(text).strip(".`'\"").lower() == FINISH:
+        return ToolCall(FINISH, {})
+    *_, said = _MARK.split(text)
+    try:
+        found, _ = json.JSONDecoder().raw_decode(said, said.index("{"))
+        # What the wire cannot carry (NaN, infinity, half a character) is no call.
+        json.dumps(found, allow_nan=False, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        return None
+    tool, arguments = found.get("tool"), found.get("arguments", {})
+    if not isinstance(tool, str) or not isinstance(arguments, dict) or _depth(found) > MAX_DEPTH:
+        return None
+    return ToolCall(tool, arguments)
+
+
+def text_of(result: Mapping[str, Any]) -> str:
+    """What a tool's result says, as one text; content that is no text is named by its type."""
+    parts = result.get("content") or ()
+    said = [str(part.get("text", f"[{part.get('type')}]")) for part in parts]
+    if not said and "structuredContent" in result:
+        said = [json.dumps(result["structuredContent"], ensure_ascii=False)]
+    return "\n".join(said) or "(nothing)"
+
+
+def state_of(result: Mapping[str, Any]) -> Any:
+    """The value a result carries: its structured content, or its text read as JSON if it is."""
+    if result.get("structuredContent") is not None:
+        return result["structuredContent"]
+    contents = result.get("contents")
+    said = text_of(result if contents is None else {"content": contents})
+    try:
+        return json.loads(said)
+    except ValueError:
+        return said
+
+
+def _depth(value: Any) -> int:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + max(map(_depth, inner), default=0)

@@ -1,0 +1,77 @@
+"""What the documents say about the code is true of the code."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from fedse.cli.app import VERBS
+from fedse.config_keys import config_keys
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+ADRS = sorted(ROOT.glob("docs/adr/*.md"))
+
+
+def names_in(path: Path) -> set[str]:
+    """Functions and classes of a module, methods as Class.method."""
+    found = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            methods = (n.name for n in node.body if isinstance(n, ast.FunctionDef))
+            found |= {f"{node.name}.{method}" for method in methods}
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path):
+    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_that_are_named_exist(page: Path):
+    pattern = r"`((?:fedse|scripts|configs|docs|tests|examples)/[\w./-]+\.\w+)"
+    for name in re.findall(pattern, page.read_text()):
+        assert (ROOT / name).exists(), f"{page.name} names {name}"
+
+
+def test_the_paper_map_names_real_functions():
+    text = (ROOT / "docs" / "paper-map.md").read_text()
+    places = re.findall(r"`([\w/]+\.py):(\w+(?:\.\w+)?)`", text)
+    assert len(places) >= 10
+    for file, name in places:
+        assert name in names_in(ROOT / "fedse" / file), f"{file} has no {name}"
+
+
+def test_the_paper_map_names_real_settings():
+    text = (ROOT / "docs" / "paper-map.md").read_text()
+    keys = set(config_keys())
+    sections = ["run", "model", "rollout", "select", "buffer", "train", "aggregate", "eval"]
+    for section, key in re.findall(rf"`({'|'.join(sections)})\.(\w+)`", text):
+        if key not in ("py",):
+            assert f"{section}.{key}" in keys, f"{section}.{key} is no setting"
+
+
+def test_the_readme_is_short_and_names_real_verbs():
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) <= 120
+    for verb in re.findall(r"\bfedse ([a-z]+)\b", " ".join(re.findall(r"`([^`]+)`", text))):
+        assert verb in VERBS, f"fedse {verb}"
+
+
+@pytest.mark.parametrize("page", ADRS, ids=lambda page: page.name)
+def test_a_decision_has_its_four_parts(page: Path):
+    parts = re.findall(r"^## (.+)$", page.read_text(), flags=re.MULTILINE)
+    expected = ["Context", "Decision", "Consequences", "What would change our mind"]
+    assert parts == expected
+
+
+def test_decisions_that_are_cited_exist():
+    numbers = {page.name[:4] for page in ADRS}
+    sources = [*PAGES, *ROOT.glob("fedse/**/*.py")]
+    cited = {n for path in sources for n in re.findall(r"docs/adr/(\d{4})", path.read_text())}
+    assert cited <= numbers
