@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from fedse.agent.policy import Policy
 from fedse.buffer import Buffer
 from fedse.envs.base import EnvFactory
+from fedse.rollout import Game, rollout
 from fedse.types import Adapter, AdapterSpec, ClientStats, Exclusion, Trajectory
 
 
@@ -16,6 +17,24 @@ class Fitted(NamedTuple):
     adapter: Adapter
     loss: float
     steps: int
+
+
+class Play(Protocol):
+    """How a client's games are played: one trajectory per game, in their order."""
+
+    def __call__(
+        self,
+        games: Sequence[Game],
+        make_env: EnvFactory,
+        policy: Policy,
+        /,
+        *,
+        round: int,
+        batch: int,
+        max_turns: int | None,
+        seed: int,
+        progress: Callable[[int, int], None] = ...,
+    ) -> list[Trajectory]: ...
 
 
 @dataclass(frozen=True)
@@ -31,6 +50,8 @@ class Site:
     fit: Callable[[Adapter, Sequence[Trajectory], int], Fitted]
     """Starting adapter, lessons and seed -> the adapter after training."""
     clock: Callable[[], float]
+    play: Play = rollout
+    """We step the environment, unless the client's program owns the loop."""
 
 
 class Answer(NamedTuple):

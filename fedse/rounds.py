@@ -13,7 +13,7 @@ from fedse.config import Aggregate, Config
 from fedse.errors import AdapterRejected
 from fedse.events import Emit
 from fedse.parties import Answer, Merged, Site
-from fedse.rollout import choose_games, require_sound, rollout
+from fedse.rollout import choose_games, require_sound
 from fedse.seeds import seed_of
 from fedse.select import SELECTS
 from fedse.types import Adapter, AdapterSpec, ClientStats, ClientUpdate, Exclusion, Trajectory
@@ -56,7 +56,7 @@ def explore(
     def progress(played: int, succeeded: int) -> None:
         emit("rollout.progress", client=site.client, round=round, played=played, won=succeeded)
 
-    played = rollout(
+    played = site.play(
         choose_games(site.make_env().tasks("train"), settings.episodes, seed=seed),
         site.make_env,
         site.make_policy(current, settings.temperature),
@@ -77,7 +77,7 @@ def client_eval(
     started = site.clock()
     seed = seed_of(config.run.seed, site.client, "eval")
     emit("eval.started", client=site.client, round=round, episodes=config.eval.episodes)
-    played = rollout(
+    played = site.play(
         choose_games(site.make_env().tasks("test"), config.eval.episodes, seed=seed),
         site.make_env,
         site.make_policy(current, config.eval.temperature),

@@ -1,12 +1,14 @@
 """The command line: which verbs there are, and how every failure looks.
 
-A verb's module is imported only when that verb is called, so help stays quick.
+A verb's module is imported only when that verb is called, so help stays quick. A `module:Class`
+is also looked for in the current folder, last, so no file there can pose as an installed module.
 """
 
 import os
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 
 from cyclopts import App, CycloptsError, Parameter
 
@@ -27,6 +29,7 @@ USAGE_EXIT, BUG_EXIT, INTERRUPT_EXIT = 2, 1, 130
 # What each verb is for, and an example. Told here, because asking its module would import it.
 VERBS = {
     "demo": ("A small federated run on this machine, from start to result.", "demo --seed 1"),
+    "init": ("Make a folder with an environment of your own to fill in.", "init my-agent"),
     "run": ("Run the experiment a TOML file describes.", "run my.toml --set run.rounds=3"),
     "resume": ("Go on with a run that was interrupted.", "resume last"),
     "eval": ("Measure an adapter of a run in fresh games.", "eval last --round 0"),
@@ -60,6 +63,7 @@ def start(argv: Sequence[str]) -> int:
     tokens = [token for token in argv if token != "--debug"]
     debug = len(tokens) < len(argv) or os.environ.get("FEDSE_DEBUG", "") not in ("", "0")
     set_quiet(os.environ)
+    _look_here_last()
     try:
         code = build_app()(
             tokens, exit_on_error=False, print_error=False, result_action="return_value"
@@ -81,6 +85,17 @@ def start(argv: Sequence[str]) -> int:
     except Exception:
         traceback.print_exc()
         return _told("this is a bug in fedse", "report it with the lines above", BUG_EXIT)
+
+
+def _look_here_last() -> None:
+    """Modules in the current folder can be imported, here and in the processes started from here.
+
+    Worker processes and the children of `env check` are given this process's module path.
+    """
+    with suppress(FileNotFoundError):  # the folder one stands in may have been removed
+        here = os.getcwd()
+        if here not in sys.path and "" not in sys.path:
+            sys.path.append(here)
 
 
 def _told(message: str, hint: str, code: int) -> int:

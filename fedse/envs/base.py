@@ -65,7 +65,6 @@ EnvFactory = Callable[[], Env]
 BUILT_IN: Mapping[str, str] = {
     "babyai": "fedse.envs.babyai:BabyAI",
     "maze": "fedse.envs.maze:Maze",
-    "program": "fedse.envs.program:Program",
     "textcraft": "fedse.envs.textcraft:TextCraft",
     "webshop": "fedse.envs.webshop:WebShop",
     "wordle": "fedse.envs.wordle:Wordle",

@@ -4,13 +4,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from fedse.agent.prompt import Encoder
 from fedse.base_model import adapter_spec, base_path
 from fedse.buffer import Buffer
 from fedse.config import Config
-from fedse.envs.base import make_env
-from fedse.parties import Fitted, Site
-from fedse.rollout import choose_games, demonstrate
+from fedse.envs.base import Env, make_env
+from fedse.errors import MachineError
+from fedse.parties import Fitted, Play, Site
+from fedse.rollout import choose_games, demonstrate, rollout
 from fedse.seeds import seed_of
+from fedse.serve.program import Program
 from fedse.types import Adapter, AdapterSpec, Trajectory
 
 
@@ -29,7 +32,7 @@ def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], fl
 
     member = config.client(client)
     make = partial(make_env, member.env, member.options)
-    system, path, spec = make().system_prompt, base_path(config.model.base), spec_of(config)
+    env, path, spec = make(), base_path(config.model.base), spec_of(config)
     prepare_torch(config.model.threads)
     engine, trainer = engine_for(path, spec), trainer_for(path, spec)
 
@@ -46,15 +49,30 @@ def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], fl
         return trainer.fit(
             start,
             lessons,
-            system=system,
+            system=env.system_prompt,
             settings=config.train,
             context=config.rollout.context,
             seed=seed,
         )
 
-    site = Site(client, spec, make, Buffer(home / "buffer.db"), make_policy, fit, clock)
+    buffer, play = Buffer(home / "buffer.db"), way_to_play(env, engine.encoder)
+    site = Site(client, spec, make, buffer, make_policy, fit, clock, play)
     add_demonstrations(site, config)
     return site
+
+
+def way_to_play(env: Env, encoder: Encoder) -> Play:
+    """We step an environment; a program plays by itself against a recording endpoint."""
+    if not isinstance(env, Program):
+        return rollout
+    try:
+        from fedse.serve.play import play_program
+    except ModuleNotFoundError as error:
+        raise MachineError(
+            f"fedse.serve:Program needs {error.name}, not installed here",
+            hint="pip install 'fed-se[serve]'",
+        ) from error
+    return partial(play_program, encoder=encoder)
 
 
 def add_demonstrations(site: Site, config: Config) -> None:

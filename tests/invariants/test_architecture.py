@@ -18,7 +18,7 @@ LAYERS = [
     " aggregate base_model",
     "rollout buffer parties train agent.hf evaluate",
     "rounds",
-    "run run_folder run_list export coordinator site local flower testing",
+    "run run_folder run_list export coordinator site serve local flower testing",
     "report cli",
     "__init__ __main__",
 ]
@@ -30,6 +30,8 @@ ALLOWED = {
     "torch": ("train", "agent.hf"),
     "transformers": ("train", "agent.hf"),
     "peft": ("train",),
+    "starlette": ("serve",),
+    "uvicorn": ("serve",),
     "cyclopts": ("cli",),
     "rich": ("cli", "report"),
     "sqlite3": ("buffer", "run", "envs.shop_search"),

@@ -1,0 +1,68 @@
+"""`fedse init FOLDER`: a folder with an environment to fill in, its experiment and its test.
+
+Everything comes from the package, so no network is needed.
+"""
+
+import re
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from fedse.errors import ConfigError, MachineError, boundary
+
+# Templates end in this, so that no tool takes them for code or settings of the package.
+SUFFIX = ".template"
+# What the templates call the folder.
+NAME = "my-agent"
+
+
+def init_verb(
+    folder: Annotated[Path, Parameter(help="Where; it must not exist or be empty.")], /
+) -> None:
+    """The folder holds a working example that passes `fedse env check` and can be run."""
+    made = scaffold(folder)
+    print(f"made {folder} with {', '.join(path.name for path in made)}\n\nnext")
+    for command, about in (
+        (f"cd {folder}", ""),
+        ("fedse env check env:MyEnv", "does the environment keep its contract?"),
+        ("fedse run fedse.toml", "improve an agent in it"),
+        ("fedse env play env:MyEnv", "play it yourself"),
+    ):
+        print(f"  {command:<28}{about}".rstrip())
+
+
+def scaffold(folder: Path) -> list[Path]:
+    """All template files are in `folder`, under its name; nothing that was there is touched."""
+    _require_free(folder)
+    name = _experiment_name(folder)
+    made = []
+    with boundary(MachineError, f"folder {folder}"):
+        folder.mkdir(parents=True, exist_ok=True)
+        for template in sorted(files("fedse.scaffold").iterdir(), key=lambda entry: entry.name):
+            if template.name.endswith(SUFFIX):
+                path = folder / template.name.removesuffix(SUFFIX)
+                text = template.read_text(encoding="utf-8").replace(NAME, name)
+                path.write_text(text, encoding="utf-8")
+                made.append(path)
+    return made
+
+
+def _require_free(folder: Path) -> None:
+    if folder.is_dir():
+        found = sorted(entry.name for entry in folder.iterdir())
+    else:
+        found = [folder.name] if folder.exists() else []
+    if found:
+        raise ConfigError(
+            f"{folder} must not exist or be an empty folder; it has {', '.join(found[:3])}"
+            + (f" and {len(found) - 3} more" if len(found) > 3 else ""),
+            hint="fedse init ANOTHER-NAME",
+        )
+
+
+def _experiment_name(folder: Path) -> str:
+    """The folder's name in the letters an experiment's name may have (fedse.types.CLIENT_NAME)."""
+    said = re.sub(r"[^a-z0-9_-]+", "-", folder.resolve().name.lower())
+    return said.lstrip("-_")[:64] or NAME

@@ -1,0 +1,3 @@
+"""For agent programs that own their loop: `env = "fedse.serve:Program"`, see program.py."""
+
+from fedse.serve.program import Program as Program

@@ -1,0 +1,179 @@
+"""The OpenAI chat format: a request's bytes -> a conversation, a reply -> a response's JSON.
+
+Sampling settings of a request (temperature, max_tokens, seed) are not followed: they belong to the
+experiment. What would change the answer's meaning unnoticed (tools, stop, n) is refused instead.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from fedse.agent.policy import Reply
+
+ROLES = ("system", "developer", "user", "tool", "function", "assistant")
+# Settings we cannot keep, with the values that ask for nothing.
+UNKEPT: Mapping[str, tuple[Any, ...]] = {
+    "n": (None, 1),
+    "tools": (None, []),
+    "functions": (None, []),
+    "stop": (None, [], ""),
+    "logprobs": (None, False),
+    "audio": (None,),
+}
+
+
+class Refused(Exception):
+    """A request that cannot be answered: an HTTP status and an error in OpenAI's form."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.code = status, code
+
+    def as_json(self) -> dict[str, Any]:
+        kind = "invalid_request_error" if self.status < 500 else "server_error"
+        told = {"message": str(self), "type": kind, "code": self.code, "param": None}
+        return {"error": told}
+
+
+class Exchange(NamedTuple):
+    """What was shown and what the assistant answered to it, blanks at both ends aside."""
+
+    shown: str
+    answered: str
+
+
+class Conversation(NamedTuple):
+    """What the program says has been said so far, and what it now wants an answer to."""
+
+    system: str
+    past: tuple[Exchange, ...]
+    shown: str
+
+
+class ChatRequest(NamedTuple):
+    conversation: Conversation
+    model: str
+    stream: bool
+    usage_in_stream: bool
+
+
+def json_object(body: bytes) -> dict[str, Any]:
+    """The JSON object in `body`; an empty body is an empty object."""
+    try:
+        value = json.loads(body or b"{}")
+    except (ValueError, RecursionError) as error:
+        raise Refused(400, "not_json", f"the body must be JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise Refused(400, "not_an_object", f"expected a JSON object, got {type(value).__name__}")
+    return value
+
+
+def parse_request(body: bytes) -> ChatRequest:
+    """The request in `body`, or Refused with the reason."""
+    given = json_object(body)
+    for name, harmless in UNKEPT.items():
+        if given.get(name) not in harmless:
+            raise Refused(
+                400, "unsupported", f"{name} is not supported here; leave it out of the request"
+            )
+    options = given.get("stream_options")
+    return ChatRequest(
+        conversation=_conversation(given.get("messages")),
+        model=str(given.get("model", "")),
+        stream=given.get("stream") is True,
+        usage_in_stream=isinstance(options, dict) and options.get("include_usage") is True,
+    )
+
+
+def _conversation(messages: object) -> Conversation:
+    """Leading system messages are the system; all others between two answers are one text."""
+    if not isinstance(messages, list) or not messages:
+        raise Refused(400, "no_messages", "messages must be a list with at least one message")
+    system: list[str] = []
+    shown: list[str] = []
+    past: list[Exchange] = []
+    for number, message in enumerate(messages):
+        role, text = _message(number, message)
+        if role == "assistant":
+            past.append(Exchange("\n\n".join(shown), text.strip()))
+            shown = []
+        elif role in ("system", "developer") and not shown and not past:
+            system.append(text)
+        else:
+            shown.append(text)
+    if not shown:
+        raise Refused(400, "nothing_asked", "the last message must be the user's or a tool's")
+    return Conversation("\n\n".join(system), tuple(past), "\n\n".join(shown))
+
+
+def _message(number: int, message: object) -> tuple[str, str]:
+    if not isinstance(message, dict) or message.get("role") not in ROLES:
+        raise Refused(
+            400, "bad_message", f"messages[{number}] must have a role of {', '.join(ROLES)}"
+        )
+    if message.get("tool_calls"):
+        raise Refused(400, "unsupported", f"messages[{number}]: tool_calls are not supported here")
+    content = message.get("content")
+    parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
+    texts = [part.get("text") if isinstance(part, dict) else None for part in parts]
+    if not all(isinstance(text, str) for text in texts):
+        raise Refused(400, "bad_message", f"messages[{number}].content must be text")
+    return message["role"], "".join(map(str, texts))
+
+
+class Answered(NamedTuple):
+    """A reply with all a response says about it."""
+
+    reply: Reply
+    model: str
+    id: str
+    created: int
+    """Seconds since 1970."""
+    prompt_tokens: int
+    cut: bool
+    """The answer ended at the token limit, not by itself."""
+
+
+def completion(answer: Answered) -> dict[str, Any]:
+    """The response to a request without `stream`."""
+    message = {"role": "assistant", "content": answer.reply.text, "refusal": None}
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _reason(answer)}
+    return _envelope(answer, "chat.completion", [choice]) | {"usage": _usage(answer)}
+
+
+def chunks(answer: Answered, *, usage: bool) -> list[str]:
+    """The same as server-sent events: who speaks, the text, the end."""
+    deltas: list[tuple[dict[str, str], str | None]] = [
+        ({"role": "assistant", "content": ""}, None),
+        ({"content": answer.reply.text}, None),
+        ({}, _reason(answer)),
+    ]
+    bodies = [
+        _envelope(
+            answer,
+            "chat.completion.chunk",
+            [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}],
+        )
+        for delta, reason in deltas
+    ]
+    if usage:
+        bodies.append(_envelope(answer, "chat.completion.chunk", []) | {"usage": _usage(answer)})
+    return [f"data: {json.dumps(body)}\n\n" for body in bodies] + ["data: [DONE]\n\n"]
+
+
+def _envelope(answer: Answered, kind: str, choices: list[Any]) -> dict[str, Any]:
+    made = {"id": answer.id, "object": kind, "created": answer.created, "model": answer.model}
+    return made | {"choices": choices}
+
+
+def _reason(answer: Answered) -> str:
+    return "length" if answer.cut else "stop"
+
+
+def _usage(answer: Answered) -> dict[str, int]:
+    said = len(answer.reply.action_ids)
+    return {
+        "prompt_tokens": answer.prompt_tokens,
+        "completion_tokens": said,
+        "total_tokens": answer.prompt_tokens + said,
+    }

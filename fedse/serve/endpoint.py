@@ -1,0 +1,188 @@
+"""An OpenAI-compatible endpoint on 127.0.0.1 that records episodes.
+
+    POST /episodes                              -> {"id", "task", "seed", "base_url", "reward_url"}
+    POST /episodes/ID/v1/chat/completions       OpenAI's, with or without "stream": true
+    GET  /episodes/ID/v1/models
+    POST /episodes/ID/reward                    {"reward": 1.0, "success": true} ends the episode
+
+`base_url` is what an OpenAI client takes under that name. POST /episodes needs the endpoint's key
+as bearer token and answers 410 when every task was handed out; an episode's id is its own key.
+Every error is a 4xx or 5xx with {"error": {"message", "type", "code"}}.
+"""
+
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from fedse.agent.prompt import Encoder
+from fedse.errors import MachineError
+from fedse.serve.chat import Answered, Refused, chunks, completion, json_object, parse_request
+from fedse.serve.desk import Desk
+from fedse.serve.record import Episodes
+
+HOST = "127.0.0.1"
+MAX_BODY = 4 << 20
+"""Bytes; a conversation that fills a context of a million tokens."""
+START_SECONDS, END_SECONDS = 10.0, 2
+
+
+class Address(NamedTuple):
+    """Where the endpoint is, and the key that opens episodes there."""
+
+    url: str
+    key: str
+
+    def base_url(self, episode: str) -> str:
+        return f"{self.url}/episodes/{episode}/v1"
+
+    def reward_url(self, episode: str) -> str:
+        return f"{self.url}/episodes/{episode}/reward"
+
+
+class _Endpoint:
+    """The routes, over the episodes of one round and the desk where the policy answers."""
+
+    def __init__(
+        self, episodes: Episodes, desk: Desk, encoder: Encoder | None, at: Address
+    ) -> None:
+        self._episodes, self._desk, self._encoder, self._at = episodes, desk, encoder, at
+        self._end_id = encoder.action("")[-1] if encoder else None
+
+    async def open(self, request: Request) -> Response:
+        given = request.headers.get("authorization", "").removeprefix("Bearer ")
+        if not secrets.compare_digest(given.encode(), self._at.key.encode()):
+            raise Refused(401, "wrong_key", "opening an episode needs Authorization: Bearer KEY")
+        opened = self._episodes.open_next(time.monotonic())
+        if opened is None:
+            raise Refused(410, "no_tasks_left", "every task of this round was handed out")
+        key, episode = opened
+        task, seed = episode.game
+        urls = {"base_url": self._at.base_url(key), "reward_url": self._at.reward_url(key)}
+        return JSONResponse({"id": key, "task": task.id, "seed": seed, **urls}, status_code=201)
+
+    async def chat(self, request: Request) -> Response:
+        episode = self._episodes.find(request.path_params["id"])
+        asked = parse_request(await _body(request))
+        question = episode.ask(asked.conversation, self._encoder)
+        reply = episode.take(question, await self._desk.ask(question.dialogue))
+        known = sum(len(t.context_ids) + len(t.action_ids) for t in episode.turns[:-1])
+        answer = Answered(
+            reply,
+            model=asked.model or "fedse",
+            id=f"chatcmpl-{secrets.token_hex(12)}",
+            created=int(time.time()),
+            prompt_tokens=known + len(episode.turns[-1].context_ids),
+            cut=self._end_id is not None and reply.action_ids[-1:] != (self._end_id,),
+        )
+        if asked.stream:
+            events = "".join(chunks(answer, usage=asked.usage_in_stream))
+            return Response(events, media_type="text/event-stream")
+        return JSONResponse(completion(answer))
+
+    async def models(self, request: Request) -> Response:
+        self._episodes.find(request.path_params["id"])
+        model = {"id": "fedse", "object": "model", "created": 0, "owned_by": "fedse"}
+        return JSONResponse({"object": "list", "data": [model]})
+
+    async def reward(self, request: Request) -> Response:
+        episode = self._episodes.find(request.path_params["id"])
+        told = json_object(await _body(request))
+        reward, success = told.get("reward"), told.get("success")
+        if isinstance(reward, bool) or not isinstance(reward, int | float):
+            raise Refused(400, "bad_reward", f"reward must be a number, got {reward!r:.100}")
+        if success is not None and not isinstance(success, bool):
+            raise Refused(400, "bad_success", f"success must be a boolean, got {success!r:.100}")
+        episode.close(float(reward), success)
+        kept = len(episode.turns)
+        dropped = episode.answers - kept
+        return JSONResponse({"outcome": episode.outcome, "turns": kept, "dropped": dropped})
+
+
+def make_app(episodes: Episodes, desk: Desk, encoder: Encoder | None, at: Address) -> Starlette:
+    """The endpoint as an ASGI application."""
+    here = _Endpoint(episodes, desk, encoder, at)
+    return Starlette(
+        routes=[
+            Route("/episodes", here.open, methods=["POST"]),
+            Route("/episodes/{id}/v1/chat/completions", here.chat, methods=["POST"]),
+            Route("/episodes/{id}/v1/models", here.models, methods=["GET"]),
+            Route("/episodes/{id}/reward", here.reward, methods=["POST"]),
+        ],
+        # A web page that makes a browser ask 127.0.0.1 under another name is turned away.
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])],
+        exception_handlers={Refused: _refused, HTTPException: _not_routed, 500: _broke},
+    )
+
+
+@contextmanager
+def listening(episodes: Episodes, desk: Desk, encoder: Encoder | None = None) -> Iterator[Address]:
+    """The endpoint answers on a free port of 127.0.0.1 until the block is left."""
+    with socket.socket() as door:
+        door.bind((HOST, 0))
+        at = Address(f"http://{HOST}:{door.getsockname()[1]}", secrets.token_urlsafe(16))
+        server = uvicorn.Server(
+            uvicorn.Config(
+                make_app(episodes, desk, encoder, at),
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                loop="asyncio",
+                ws="none",
+                timeout_graceful_shutdown=END_SECONDS,
+            )
+        )
+        thread = threading.Thread(target=server.run, args=([door],), daemon=True)
+        thread.start()
+        try:
+            _await_start(server)
+            yield at
+        finally:
+            desk.close()
+            server.should_exit = True
+            thread.join(END_SECONDS + 1)
+
+
+def _await_start(server: uvicorn.Server) -> None:
+    ends = time.monotonic() + START_SECONDS
+    while not server.started:
+        if time.monotonic() > ends:
+            raise MachineError(f"the endpoint on {HOST} did not start in {START_SECONDS:g} s")
+        time.sleep(0.005)
+
+
+async def _body(request: Request) -> bytes:
+    """The whole body; what is longer than MAX_BODY is refused before it is read."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > MAX_BODY:
+            raise Refused(413, "too_large", f"the body must be at most {MAX_BODY} bytes")
+    return bytes(body)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Refused)
+    return JSONResponse(error.as_json(), status_code=error.status)
+
+
+async def _not_routed(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    told = f"{request.method} {request.url.path}: {error.detail}"
+    return await _refused(request, Refused(error.status_code, "no_such_route", told))
+
+
+async def _broke(request: Request, error: Exception) -> Response:
+    return await _refused(request, Refused(500, "internal", "the endpoint failed"))

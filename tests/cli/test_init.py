@@ -1,0 +1,104 @@
+"""`fedse init` gives a folder that passes its own check and runs, from wherever it lies."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fedse.cli.app import start
+from fedse.cli.init import scaffold
+from fedse.config_file import load_config
+
+FILES = ["README.md", "env.py", "fedse.toml", "test_env.py"]
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    scaffold(tmp_path / "My Agent")
+    return tmp_path / "My Agent"
+
+
+def fedse(folder: Path, *argv: str) -> "subprocess.CompletedProcess[str]":
+    """The installed command's way in: the current folder is not on the module path by itself."""
+    code = "import sys; from fedse.__main__ import main; sys.argv[0] = 'fedse'; main()"
+    repo = str(Path(__file__).parents[2])
+    environ = {**os.environ, "FEDSE_RUNS": str(folder.parent / "runs"), "PYTHONPATH": repo}
+    command = [sys.executable, "-P", "-c", code, *argv]
+    return subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True)
+
+
+def test_init_tells_what_comes_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "new" / "my-agent"
+    assert start(["init", str(folder)]) == 0
+    assert sorted(path.name for path in folder.iterdir()) == FILES
+    told = capsys.readouterr().out
+    assert f"cd {folder}" in told
+    assert "fedse env check env:MyEnv" in told
+
+
+def test_help_lists_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert start(["--help"]) == 0
+    assert "init" in capsys.readouterr().out
+
+
+def test_an_empty_folder_will_do_and_a_full_one_is_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert start(["init", str(tmp_path)]) == 0
+    (tmp_path / "env.py").write_text("mine")
+    assert start(["init", str(tmp_path)]) == 2
+    told = capsys.readouterr().err
+    assert "must not exist or be an empty folder" in told
+    assert "hint: fedse init" in told
+    assert (tmp_path / "env.py").read_text() == "mine"
+    assert start(["init", str(tmp_path / "env.py")]) == 2
+
+
+def test_the_files_are_short(made: Path) -> None:
+    config = (made / "fedse.toml").read_text()
+    assert len(config.splitlines()) <= 25
+    code = (made / "env.py").read_text().partition("class MyEnv")[2]
+    assert len([line for line in code.splitlines() if line.strip()]) <= 40
+    assert load_config(made / "fedse.toml").run.name == "my-agent"
+
+
+def test_the_example_keeps_its_contract(made: Path) -> None:
+    done = fedse(made, "env", "check", "env:MyEnv", "--json", "--tasks", "5")
+    assert done.returncode == 0, done.stdout + done.stderr
+    checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+    assert not [name for name, check in checks.items() if check["skipped"] or not check["ok"]]
+
+
+def test_its_own_test_passes(made: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."]
+    repo = str(Path(__file__).parents[2])
+    environ = {**os.environ, "PYTHONPATH": repo}
+    done = subprocess.run(command, cwd=made, env=environ, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_file_here_cannot_pose_as_an_installed_module(made: Path) -> None:
+    (made / "numpy.py").write_text("raise SystemExit('taken over')")
+    (made / "json.py").write_text("raise SystemExit('taken over')")
+    done = fedse(made, "config", "check", "fedse.toml")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("clients", [1, 2])
+def test_it_runs(made: Path, clients: int) -> None:
+    """With two clients in two worker processes, which must find env.py too."""
+    pytest.importorskip("torch")
+    config = made / "fedse.toml"
+    if clients == 2:
+        other = '\n[[clients]]\nname = "you"\nenv = "env:MyEnv"\n'
+        config.write_text(config.read_text() + other)
+    small = [f"run.workers={clients}", "run.rounds=1", "rollout.episodes=4", "eval.episodes=4"]
+    overrides = [word for setting in small for word in ("--set", setting)]
+    done = fedse(made, "run", "fedse.toml", "--plain", *overrides)
+    assert done.returncode == 0, done.stderr
+    assert "round 1/1 committed" in done.stderr
+    assert "env:MyEnv" in done.stdout

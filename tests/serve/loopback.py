@@ -1,0 +1,114 @@
+"""An endpoint on the loopback with a policy of letters behind it, and what a program asks of it."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+from fedse.agent.policy import Dialogue, Reply
+from fedse.rollout import Game
+from fedse.serve.desk import Desk
+from fedse.serve.endpoint import Address, listening
+from fedse.serve.record import Episodes
+from fedse.types import Task, Trajectory
+
+GAMES = [Game(Task(env="program", id=f"train-{i}", split="train"), i) for i in range(4)]
+END = 0
+
+
+class Letters:
+    """A policy whose tokens are letters: it answers a question with its length and what it saw."""
+
+    name = "letters"
+
+    def __init__(self, *, room: int = 10_000, seconds: float = 0.0) -> None:
+        self.room, self.seconds = room, seconds
+        self.batches: list[int] = []
+        self.threads: set[int] = set()
+        self.seen: list[Dialogue] = []
+
+    def act(self, dialogues: Sequence[Dialogue], *, seed: int) -> list[Reply | None]:
+        self.batches.append(len(dialogues))
+        self.threads.add(threading.get_ident())
+        self.seen += dialogues
+        time.sleep(self.seconds)
+        return [self._reply(dialogue) for dialogue in dialogues]
+
+    def _reply(self, dialogue: Dialogue) -> Reply | None:
+        said = sum(len((*t.context_ids, *t.action_ids)) for t in dialogue.turns)
+        if said + len(dialogue.observation) > self.room:
+            return None
+        text = f" {len(dialogue.turns)}:{dialogue.observation} "
+        return Reply(text, tuple(map(ord, dialogue.observation)), (*map(ord, text), END))
+
+
+class Running:
+    """An endpoint with a policy behind it, and the requests a program would make."""
+
+    def __init__(self, at: Address, episodes: Episodes, desk: Desk) -> None:
+        self.at, self.episodes, self.desk = at, episodes, desk
+
+    def open(self) -> dict[str, Any]:
+        status, told = post(f"{self.at.url}/episodes", {}, key=self.at.key)
+        assert status == 201
+        return told
+
+    def recorded(self) -> list[Trajectory]:
+        return self.episodes.trajectories(policy="letters", round=1)
+
+
+@contextmanager
+def endpoint(policy: Letters, *, max_turns: int = 9, batch: int = 1) -> Iterator[Running]:
+    episodes, desk = Episodes(GAMES, max_turns=max_turns), Desk(batch=batch, window=1.0)
+    over = threading.Event()
+
+    def answer() -> None:
+        while not over.is_set():
+            desk.answer_some(policy, seed=0, patience=0.01, expected=lambda: batch)
+
+    with listening(episodes, desk) as at:
+        answering = threading.Thread(target=answer)
+        answering.start()
+        try:
+            yield Running(at, episodes, desk)
+        finally:
+            over.set()
+            answering.join()
+
+
+def post(url: str, body: object, *, key: str = "", host: str = "") -> tuple[int, Any]:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
+    if host:
+        headers["Host"] = host
+    try:
+        with urlopen(Request(url, data, headers), timeout=20) as response:
+            text = response.read().decode()
+            kind = response.headers["content-type"]
+            return response.status, json.loads(text) if "json" in kind else text
+    except HTTPError as error:
+        text = error.read().decode()
+        return error.code, json.loads(text) if text.startswith("{") else text
+
+
+def user(text: str) -> dict[str, str]:
+    return {"role": "user", "content": text}
+
+
+def system(text: str) -> dict[str, str]:
+    return {"role": "system", "content": text}
+
+
+def bot(text: str) -> dict[str, str]:
+    return {"role": "assistant", "content": text}
+
+
+def chat(base_url: str, messages: Sequence[object], **more: object) -> str:
+    status, told = post(f"{base_url}/chat/completions", {"messages": messages, **more})
+    assert status == 200, told
+    content: str = told["choices"][0]["message"]["content"]
+    return content

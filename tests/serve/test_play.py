@@ -1,0 +1,181 @@
+"""Programs that own their loop play a round, as a function or as a command, well or badly."""
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+
+from fedse.agent.policy import Dialogue, Reply
+from fedse.envs.base import make_env
+from fedse.errors import ConfigError, EnvError
+from fedse.rollout import choose_games
+from fedse.serve.chat import Conversation, Exchange
+from fedse.serve.play import play_program
+from fedse.serve.program import Program
+from fedse.serve.record import Episode
+from fedse.types import Trajectory
+from tests.serve.loopback import GAMES, Letters, bot, chat, user
+
+
+def walk(base_url: str, task: str) -> float:
+    """A program of three turns; the task `train-1` raises and `train-2` is not solved."""
+    said: list[dict[str, str]] = []
+    for text in ("ab", "cd", "ef"):
+        said.append(user(text))
+        said.append(bot(chat(base_url, said)))
+    if task == "train-1":
+        raise ValueError("lost")
+    return 0.0 if task == "train-2" else True
+
+
+@pytest.fixture
+def played_with(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Trajectory]]:
+    monkeypatch.setitem(sys.modules, "walking_program", sys.modules[__name__])
+
+    def played(policy: Letters, **options: Any) -> list[Trajectory]:
+        made = Program(train=4, test=1, **options)
+        return play_program(GAMES, lambda: made, policy, round=2, batch=64, seed=0)
+
+    return played
+
+
+def test_a_function_plays_a_round(played_with: Callable[..., list[Trajectory]]) -> None:
+    policy = Letters(seconds=0.02)
+    played = played_with(policy, play="walking_program:walk")
+    assert [episode.outcome for episode in played] == ["success", "broken", "failure", "success"]
+    assert [episode.task.id for episode in played] == [game.task.id for game in GAMES]
+    assert played[1].error == "play raised ValueError: lost"
+    assert [len(episode.turns) for episode in played] == [3] * 4
+    assert {episode.round for episode in played} == {2}
+    assert policy.threads == {threading.get_ident()}, "the policy acts where it was made"
+    assert max(policy.batches) > 1
+
+
+def stuck(base_url: str, task: str) -> float:
+    chat(base_url, [user("ab")])
+    time.sleep(30 if task in ("train-0", "train-1") else 0)
+    return 1.0
+
+
+def test_a_function_that_hangs_is_given_up(played_with: Callable[..., list[Trajectory]]) -> None:
+    started = time.monotonic()
+    played = played_with(Letters(), play="walking_program:stuck", parallel=1, timeout=1)
+    assert [episode.outcome for episode in played] == ["broken", "broken", "success", "success"]
+    assert played[0].error == "the program did not end in 1 s"
+    assert time.monotonic() - started < 10
+
+
+COMMAND = """
+import json, os, sys
+from urllib.request import Request, urlopen
+def post(url, body, key=""):
+    data, headers = json.dumps(body).encode(), {"Authorization": "Bearer " + key}
+    return json.load(urlopen(Request(url, data, headers)))
+def one(base_url, reward_url):
+    post(base_url + "/chat/completions", {"messages": [{"role": "user", "content": "ab"}]})
+    post(reward_url, {"reward": 1.0})
+if "FEDSE_URL" in os.environ:
+    for _ in range(3):
+        got = post(os.environ["FEDSE_URL"] + "/episodes", {}, os.environ["FEDSE_KEY"])
+        one(got["base_url"], got["reward_url"])
+elif os.environ["FEDSE_TASK"] == "train-3":
+    sys.exit("no such task")
+else:
+    one(os.environ["OPENAI_BASE_URL"], os.environ["FEDSE_REWARD_URL"])
+"""
+
+
+@pytest.mark.parametrize("per", ["episode", "round"])
+def test_a_command_plays_a_round(
+    per: str, tmp_path: Path, played_with: Callable[..., list[Trajectory]]
+) -> None:
+    file = tmp_path / "agent.py"
+    file.write_text(COMMAND)
+    played = played_with(Letters(), command=[sys.executable, str(file)], per=per)
+    assert [episode.outcome for episode in played] == [*["success"] * 3, "broken"]
+    told = "exit code 1: no such task" if per == "episode" else "before it asked for this episode"
+    assert told in (played[3].error or "")
+
+
+def test_a_command_that_hangs_or_does_not_exist(
+    played_with: Callable[..., list[Trajectory]],
+) -> None:
+    assert "did not end in 1 s" in (
+        played_with(Letters(), command=["sleep", "9"], timeout=1)[0].error or ""
+    )
+    assert "cannot be started" in (played_with(Letters(), command=["no-such-thing"])[0].error or "")
+
+
+def test_a_broken_policy_stops_the_round(played_with: Callable[..., list[Trajectory]]) -> None:
+    class Broken(Letters):
+        def act(self, dialogues: Sequence[Dialogue], *, seed: int) -> list[Reply | None]:
+            raise RuntimeError("out of memory")
+
+    with pytest.raises(RuntimeError, match="out of memory"):
+        played_with(Broken(), command=["sh", "-c", f"{sys.executable} -c '{ASK}'"])
+
+
+ASK = (
+    'import os, urllib.request as u; u.urlopen(u.Request(os.environ["OPENAI_BASE_URL"] + '
+    '"/chat/completions", b"{\\"messages\\": [{\\"role\\": \\"user\\", '
+    '\\"content\\": \\"a\\"}]}"))'
+)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "got neither"),
+        ({"play": "a:b", "command": ["x"]}, "got play and command"),
+        ({"play": "json:loads", "per": "round"}, "only with a command"),
+        ({"command": "node agent.js"}, "a list of words"),
+        ({"command": ["x"], "train": 0}, "option train"),
+        ({"command": ["x"], "train": ["a"], "test": ["a"]}, "tasks that train does not have"),
+        ({"command": ["x"], "train": ["a", "a"]}, "all different"),
+        ({"command": ["x"], "per": "day"}, "one of episode, round"),
+    ],
+)
+def test_wrong_options_are_named(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        make_env("fedse.serve:Program", options)
+
+
+def test_a_program_cannot_be_stepped() -> None:
+    program = make_env("fedse.serve:Program", {"command": ["x"], "train": ["b", "a"], "test": 2})
+    assert [task.id for task in program.tasks("train")] == ["b", "a"]
+    assert len(choose_games(program.tasks("test"), 3, seed=0)) == 3
+    with pytest.raises(EnvError, match="owns its loop"):
+        program.reset(program.tasks("train")[0], seed=0)
+    with pytest.raises(EnvError, match="No module named 'nowhere'"):
+        make_env("fedse.serve:Program", {"play": "nowhere:play"})
+
+
+def test_answers_that_are_not_ours_are_given_as_the_template_would() -> None:
+    pytest.importorskip("transformers")
+    from fedse.base_model import TINY
+    from fedse.train.base import load_base
+
+    base = load_base(TINY)
+    past = (Exchange("at 1 1", "up"), Exchange("at 2 1", "down"))
+    episode = Episode(GAMES[0], max_turns=3, opened=0.0)
+    question = episode.ask(Conversation("maze", past, "at 3 1"), base.encoder)
+    context = base.encoder.context(question.dialogue)
+    episode.take(question, Reply("left", context, base.encoder.action("left")))
+    messages = [{"role": "system", "content": "maze"}]
+    for shown, answered in past:
+        messages += [user(shown), bot(answered)]
+    messages += [user("at 3 1"), bot("left")]
+    text = base.tokenizer.apply_chat_template(messages, tokenize=False)
+    (turn,) = episode.turns
+    assert turn.context_ids + turn.action_ids == tuple(
+        base.tokenizer.encode(text, add_special_tokens=False)
+    )
+    again = Conversation("maze", (*past, Exchange("at 3 1", "left")), "at 4 1")
+    assert episode.ask(again, base.encoder).kept == episode.turns
