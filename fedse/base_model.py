@@ -15,18 +15,22 @@ from fedse.errors import MachineError, boundary
 from fedse.seeds import seed_of
 from fedse.types import Adapter, AdapterSpec, TensorSpec
 
-TINY = Path(__file__).parent / "tiny"
+# The bases shipped with the package: for maze and wordle, and for all five environments.
+SHIPPED = {
+    "tiny": Path(__file__).parent / "tiny",
+    "tiny-five": Path(__file__).parent / "tiny_five",
+}
 # What decides how the model computes; a README beside the weights does not.
 IDENTITY = ("config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 
 
 def base_path(name: str) -> Path:
-    """The folder of the base model; `tiny` is the one shipped with the package."""
-    path = TINY if name == "tiny" else Path(name).expanduser()
+    """The folder of the base model; SHIPPED names the ones that come with the package."""
+    path = SHIPPED.get(name) or Path(name).expanduser()
     if not (path / "config.json").is_file():
         raise MachineError(
             f"model.base = {name!r}: no config.json in {path}",
-            hint="name a folder that holds a Hugging Face model, or use 'tiny'",
+            hint=f"name a folder with a Hugging Face model, or one of {', '.join(SHIPPED)}",
         )
     return path
 
@@ -62,7 +66,7 @@ def adapter_spec(name: str, *, rank: int, alpha: float, targets: Sequence[str]) 
         tensors.append(TensorSpec(name=f"{stem}.lora_A.weight", shape=(rank, columns)))
         tensors.append(TensorSpec(name=f"{stem}.lora_B.weight", shape=(rows, rank)))
     return AdapterSpec(
-        base="tiny" if path == TINY else path.name,
+        base=name if name in SHIPPED else path.name,
         base_digest=base_digest(path),
         rank=rank,
         alpha=alpha,

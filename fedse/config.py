@@ -31,7 +31,7 @@ class Run(Section):
 
 class Model(Section):
     base: str = "tiny"
-    """`tiny` (ships with the package) or a folder with a Hugging Face model."""
+    """`tiny`, `tiny-five` (both come with the package) or a folder with a Hugging Face model."""
     rank: Positive = 8
     """LoRA rank (paper: 8)."""
     alpha: Annotated[float, Field(gt=0)] = 16.0

@@ -1,6 +1,7 @@
-"""Make the tiny base model that ships with the package, from random and noisy play only.
+"""Make the tiny base models that ship with the package, from random and noisy play only.
 
-    python scripts/make_tiny.py fedse/tiny --seed 0
+    python scripts/make_tiny.py fedse/tiny --steps 1500
+    python scripts/make_tiny.py fedse/tiny_five --worlds five --steps 3000
 
 The same seed on the same machine gives the same folder. The model sees no held-out layout, and an
 expert's move only as often as SKILL says, so it knows the formats and how the worlds
@@ -18,9 +19,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from fedse.agent.prompt import Encoder
-from fedse.envs.base import ExpertEnv
-from fedse.envs.maze import Maze
-from fedse.envs.wordle import Wordle
+from fedse.envs.base import ExpertEnv, make_env
 from fedse.rollout import Game, scripted_episode
 from fedse.seeds import seed_of
 from fedse.train.batch import make_batch
@@ -42,34 +41,50 @@ SHAPE = {
     "num_key_value_heads": 4,
 }
 CONTEXT = 1024
-VOCABULARY = 448
+VOCABULARY = {"two": 448, "five": 900}
 # Layout seeds 1000.. occur nowhere else, so neither the demo's training mazes nor its held-out
 # ones were seen here.
 MAZES = "random-9x9-1000..1399"
 # Chance that a player of the corpus takes the expert's move, drawn anew for each player.
 SKILL = (0.0, 0.3)
-SHARE = {"maze": 0.6, "wordle": 0.4}
+# How much of the corpus is played in each world.
+SHARE = {
+    "two": {"maze": 0.6, "wordle": 0.4},
+    "five": {"babyai": 0.2, "maze": 0.22, "textcraft": 0.22, "webshop": 0.2, "wordle": 0.16},
+}
 
 
-def worlds() -> dict[str, list[ExpertEnv]]:
-    return {
-        "maze": [Maze(layouts=[MAZES], held_out=["random-9x9-1400..1401"], prompt="short")],
-        "wordle": [
-            Wordle(words="small", prompt="short"),
-            Wordle(words="medium", prompt="short"),
+def make_worlds(name: str) -> list[ExpertEnv]:
+    """The settings of one environment that the corpus is played in."""
+    short = {"prompt": "short"}
+    settings: dict[str, list[dict[str, object]]] = {
+        "babyai": [
+            {"levels": "easy", "seeds_per_level": (200, 50), "max_turns": 10},
+            {"seeds_per_level": (80, 20), "max_turns": 10},
         ],
+        "maze": [{"layouts": [MAZES], "held_out": ["random-9x9-1400..1401"]}],
+        "textcraft": [
+            {"depths": [1, 2], "distractors": 0, "max_turns": 10},
+            {"depths": [1, 2], "distractors": 3, "max_turns": 10},
+        ],
+        "webshop": [{"option_axes": 0}, {"option_axes": 1}],
+        "wordle": [{"words": "small"}, {"words": "medium"}],
     }
+    made = [make_env(name, short | options) for options in settings[name]]
+    return [env for env in made if isinstance(env, ExpertEnv)]
 
 
-def noisy_play(count: int, *, seed: int) -> Iterator[tuple[str, Trajectory]]:
+def noisy_play(
+    count: int, shares: dict[str, float], *, seed: int
+) -> Iterator[tuple[str, Trajectory]]:
     """Episodes of players that mostly follow a random habit, with the prompt each one saw.
 
     A habit prefers some actions over others whatever the state, so the likeliest continuation of
     an episode is its player's habit and not the expert's move.
     """
-    random, envs = Random(seed), worlds()
+    random, envs = Random(seed), {name: make_worlds(name) for name in shares}
     for _ in range(count):
-        name = random.choices(list(SHARE), list(SHARE.values()))[0]
+        name = random.choices(list(shares), list(shares.values()))[0]
         env = random.choice(envs[name])
         game = Game(random.choice(env.tasks("train")), random.randrange(2**31))
         yield env.system_prompt, scripted_episode(game, env, habit(random), name="noisy")
@@ -90,13 +105,13 @@ def habit(random: Random) -> Callable[[ExpertEnv], str]:
     return choose
 
 
-def make_tokenizer(texts: Sequence[str]) -> PreTrainedTokenizerFast:
+def make_tokenizer(texts: Sequence[str], vocabulary: int) -> PreTrainedTokenizerFast:
     """Byte-level BPE, so that any text of any environment can be written."""
     core = Tokenizer(models.BPE())
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     core.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=VOCABULARY,
+        vocab_size=vocabulary,
         special_tokens=SPECIAL,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
@@ -110,15 +125,24 @@ def make_tokenizer(texts: Sequence[str]) -> PreTrainedTokenizerFast:
 
 
 def pretrain(
-    model: LlamaForCausalLM, episodes: Sequence[Trajectory], *, steps: int, batch: int, seed: int
+    model: LlamaForCausalLM,
+    pools: Sequence[Sequence[Trajectory]],
+    *,
+    steps: int,
+    batch: int,
+    seed: int,
 ) -> None:
-    """The model has learned to continue the corpus, observations and actions alike."""
+    """The model has learned to continue the corpus, observations and actions alike.
+
+    A batch is drawn from one pool, so that episodes of very different lengths do not share one.
+    """
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=steps)
     random = Random(seed)
     model.train()
     for step in range(steps):
-        rows = make_batch(random.sample(episodes, batch), context=CONTEXT)
+        pool = pools[0] if len(pools) == 1 else random.choices(pools, [len(p) for p in pools])[0]
+        rows = make_batch(random.sample(pool, batch), context=CONTEXT)
         labels = rows.ids_B_T.masked_fill(rows.attention_B_T == 0, -100)
         loss = model(input_ids=rows.ids_B_T, attention_mask=rows.attention_B_T, labels=labels).loss
         loss.backward()
@@ -133,6 +157,7 @@ def pretrain(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
+    parser.add_argument("--worlds", choices=list(SHARE), default="two")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--episodes", type=int, default=12000)
     parser.add_argument("--steps", type=int, default=2000)
@@ -141,9 +166,10 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(args.seed)
 
-    corpus = list(noisy_play(args.episodes, seed=seed_of(args.seed, "corpus")))
+    shares = SHARE[args.worlds]
+    corpus = list(noisy_play(args.episodes, shares, seed=seed_of(args.seed, "corpus")))
     texts = [" ".join([s, *(f"{t.observation} {t.action}" for t in e.turns)]) for s, e in corpus]
-    tokenizer = make_tokenizer(texts[:4000])
+    tokenizer = make_tokenizer(texts[:4000], VOCABULARY[args.worlds])
     encoder = Encoder(tokenizer)
     episodes = [encoder.tokenized(system, episode) for system, episode in corpus]
     lengths = sorted(len(episode.token_ids) for episode in episodes)
@@ -160,10 +186,18 @@ def main() -> None:
     )
     model = LlamaForCausalLM(config)
     print(f"parameters {sum(p.numel() for p in model.parameters())}")
-    pretrain(model, episodes, steps=args.steps, batch=args.batch, seed=seed_of(args.seed, "order"))
+    pools = [episodes]
+    if args.worlds == "five":
+        pools = [[e for e in episodes if e.task.env == name] for name in shares]
+    pretrain(model, pools, steps=args.steps, batch=args.batch, seed=seed_of(args.seed, "order"))
     model.save_pretrained(args.out)
     tokenizer.save_pretrained(args.out)
-    made = {"seed": args.seed, "episodes": args.episodes, "steps": args.steps}
+    made = {
+        "worlds": args.worlds,
+        "seed": args.seed,
+        "episodes": args.episodes,
+        "steps": args.steps,
+    }
     (args.out / "made.json").write_text(json.dumps(made) + "\n")
 
 
