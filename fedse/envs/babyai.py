@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from fedse.envs.action import action_of
-from fedse.envs.babyai_expert import advise
-from fedse.envs.babyai_levels import gym_id, level_names, tasks_of
-from fedse.envs.babyai_moves import CHECK_ACTIONS, Move, available, move_of, plain_words
-from fedse.envs.babyai_view import View, full_view, look, short_view
-from fedse.envs.babyai_world import (
+from fedse.envs.base import Step
+from fedse.envs.grid.expert import advise
+from fedse.envs.grid.levels import gym_id, level_names, tasks_of
+from fedse.envs.grid.moves import CHECK_ACTIONS, Move, available, move_of, plain_words
+from fedse.envs.grid.view import View, full_view, look, short_view
+from fedse.envs.grid.world import (
     DROP,
     FORWARD,
     PICK_UP,
@@ -26,7 +27,6 @@ from fedse.envs.babyai_world import (
     open_level,
     require_minigrid,
 )
-from fedse.envs.base import Step
 from fedse.envs.options import require_one_of, require_positive
 from fedse.errors import EnvError
 from fedse.types import Split, Task
@@ -138,7 +138,7 @@ class BabyAI:
         return tuple(available(view, short=self._short))
 
     def expert(self) -> str:
-        """The next action towards the goal by what has been seen; see fedse.envs.babyai_expert."""
+        """The next action towards the goal by what has been seen; see fedse.envs.grid.expert."""
         world, view = self._playing()
         return advise(world, view, self._seen, short=self._short)
 

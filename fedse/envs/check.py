@@ -1,15 +1,15 @@
 """Does an environment keep its contract? Named checks for ours and for a user's own.
 
 The environment cannot make `check_env` raise: whatever it does becomes a failed check that says
-what to do. What each check asks is in fedse.envs.promises.
+what to do. What each check asks is in fedse.envs.conformance.promises.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from typing import Any
 
-from fedse.envs import promises
-from fedse.envs.subject import Broken, Subject, Untried
+from fedse.envs.conformance import promises
+from fedse.envs.conformance.subject import Broken, Subject, Untried
 from fedse.types import Record
 
 

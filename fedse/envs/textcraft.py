@@ -17,11 +17,10 @@ from typing import Literal
 
 from fedse.envs.action import action_of
 from fedse.envs.base import Step
-from fedse.envs.crafting import Answer, Workbench
-from fedse.envs.crafting_plan import best_plan, first_action, schemes_of
-from fedse.envs.options import require_one_of, require_positive, wrong_option
-from fedse.envs.published_recipes import published_book
-from fedse.envs.recipes import (
+from fedse.envs.craft.bench import Answer, Workbench
+from fedse.envs.craft.plan import best_plan, first_action, schemes_of
+from fedse.envs.craft.published import published_book
+from fedse.envs.craft.recipes import (
     Book,
     Recipe,
     Stack,
@@ -31,6 +30,7 @@ from fedse.envs.recipes import (
     sorted_recipes,
     tree_of,
 )
+from fedse.envs.options import require_one_of, require_positive, wrong_option
 from fedse.errors import EnvError
 from fedse.seeds import seed_of
 from fedse.types import Split, Task

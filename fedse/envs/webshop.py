@@ -14,8 +14,8 @@ from typing import Literal, NamedTuple
 from fedse.envs.action import action_of
 from fedse.envs.base import Step
 from fedse.envs.options import require_one_of, require_positive, wrong_option
-from fedse.envs.shop_catalogue import Goal, Product, catalogue, goals
-from fedse.envs.shop_pages import (
+from fedse.envs.shop.catalogue import Goal, Product, catalogue, goals
+from fedse.envs.shop.pages import (
     BUY,
     NEXT,
     PREVIOUS,
@@ -26,8 +26,8 @@ from fedse.envs.shop_pages import (
     item_of,
     short_view,
 )
-from fedse.envs.shop_reward import EXACT, published, reward
-from fedse.envs.shop_search import Index
+from fedse.envs.shop.reward import EXACT, published, reward
+from fedse.envs.shop.search import Index
 from fedse.errors import EnvError
 from fedse.types import Split, Task
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedse.envs.shop_catalogue import Goal, Product, catalogue, goals, split_of
-from fedse.envs.shop_pages import full_instruction, short_instruction
-from fedse.envs.shop_reward import (
+from fedse.envs.shop.catalogue import Goal, Product, catalogue, goals, split_of
+from fedse.envs.shop.pages import full_instruction, short_instruction
+from fedse.envs.shop.reward import (
     EXACT,
     attribute_hits,
     option_hits,
@@ -17,8 +17,8 @@ from fedse.envs.shop_reward import (
     reward,
     type_share,
 )
-from fedse.envs.shop_search import Index, terms_of
-from fedse.envs.shop_words import AISLE_OF, DEPARTMENTS, KINDS, USES, Axis
+from fedse.envs.shop.search import Index, terms_of
+from fedse.envs.shop.words import AISLE_OF, DEPARTMENTS, KINDS, USES, Axis
 
 TOWEL = Product(
     number=7,

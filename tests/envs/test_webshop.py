@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from fedse.envs.base import Env, ExpertEnv, make_env
 from fedse.envs.check import check_env
-from fedse.envs.shop_catalogue import catalogue
-from fedse.envs.shop_pages import buttons
-from fedse.envs.shop_reward import published
-from fedse.envs.shop_search import Index
+from fedse.envs.shop.catalogue import catalogue
+from fedse.envs.shop.pages import buttons
+from fedse.envs.shop.reward import published
+from fedse.envs.shop.search import Index
 from fedse.envs.webshop import WebShop
 from fedse.errors import ConfigError, EnvError, MachineError
 from fedse.types import Task

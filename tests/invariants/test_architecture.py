@@ -34,7 +34,7 @@ ALLOWED = {
     "uvicorn": ("serve",),
     "cyclopts": ("cli",),
     "rich": ("cli", "report"),
-    "sqlite3": ("buffer", "run", "envs.shop_search"),
+    "sqlite3": ("buffer", "run", "envs.shop.search"),
     "pickle": (),
 }
 

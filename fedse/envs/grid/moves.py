@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from fedse.envs.babyai_view import Seen, View
-from fedse.envs.babyai_world import (
+from fedse.envs.grid.view import Seen, View
+from fedse.envs.grid.world import (
     DROP,
     FORWARD,
     LEFT,

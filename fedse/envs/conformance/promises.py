@@ -15,8 +15,8 @@ import math
 from collections.abc import Sequence
 
 from fedse.envs.base import ExpertEnv
-from fedse.envs.replay import Recording, replay
-from fedse.envs.subject import NO_ACTIONS, SPLITS, Broken, Subject, Untried
+from fedse.envs.conformance.replay import Recording, replay
+from fedse.envs.conformance.subject import NO_ACTIONS, SPLITS, Broken, Subject, Untried
 from fedse.errors import EnvError
 from fedse.types import Task
 

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from fedse.envs.recipes import KIND, Book, Recipe, Stack, make_book
+from fedse.envs.craft.recipes import KIND, Book, Recipe, Stack, make_book
 from fedse.errors import MachineError, boundary
 
 CRAFTING = ("minecraft:crafting_shaped", "minecraft:crafting_shapeless")

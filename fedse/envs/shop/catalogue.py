@@ -13,7 +13,7 @@ from itertools import product as combinations_of
 from random import Random
 from typing import NamedTuple
 
-from fedse.envs.shop_words import AISLE_OF, BRANDS, KINDS, USES, Axis
+from fedse.envs.shop.words import AISLE_OF, BRANDS, KINDS, USES, Axis
 from fedse.seeds import seed_of
 from fedse.types import Split
 

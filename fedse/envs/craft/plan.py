@@ -12,8 +12,8 @@ from functools import cache
 from itertools import islice, product
 from typing import NamedTuple
 
-from fedse.envs.crafting import totals
-from fedse.envs.recipes import Book, Recipe, Stack, depth_of, tree_of
+from fedse.envs.craft.bench import totals
+from fedse.envs.craft.recipes import Book, Recipe, Stack, depth_of, tree_of
 
 # Of a goal with more free choices than this, only these schemes are weighed, the easiest first.
 MOST_SCHEMES = 64

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from fedse.envs.base import Env, ExpertEnv, Step, make_env
-from fedse.envs.replay import Answer, Recording, Request, replay, replay_in_child
+from fedse.envs.conformance.replay import Answer, Recording, Request, replay, replay_in_child
 from fedse.seeds import seed_of
 from fedse.types import Split, Task
 

@@ -11,8 +11,8 @@ from functools import cache
 from operator import eq
 from typing import NamedTuple
 
-from fedse.envs.shop_catalogue import Goal, Product
-from fedse.envs.shop_words import BASE_COLORS
+from fedse.envs.shop.catalogue import Goal, Product
+from fedse.envs.shop.words import BASE_COLORS
 from fedse.errors import MachineError
 
 

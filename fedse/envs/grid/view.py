@@ -7,7 +7,7 @@ has the published wording (AgentGym); the short one says the same in few tokens,
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from fedse.envs.babyai_world import WAYS, Cell, Pose, World, is_opaque
+from fedse.envs.grid.world import WAYS, Cell, Pose, World, is_opaque
 
 REACH = 7
 """Cells seen ahead, the agent's own row included, and cells seen across."""

@@ -1,7 +1,7 @@
 """Play recorded actions again, here or in a child process; equal worlds give equal episodes.
 
-`python -m fedse.envs.replay` reads a `Request` as JSON on stdin and writes an `Answer` as JSON on
-stdout. Whatever the environment itself prints is kept apart and becomes part of the answer.
+`python -m fedse.envs.conformance.replay` reads a `Request` as JSON on stdin and writes an `Answer`
+as JSON on stdout. What the environment itself prints is kept apart, as part of the answer.
 """
 
 import os
@@ -53,7 +53,7 @@ def replay_in_child(request: Request, *, hash_seed: int, timeout: float) -> Answ
     """The answer of a fresh interpreter with this PYTHONHASHSEED and the same import path."""
     path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
     done = subprocess.run(
-        [sys.executable, "-m", "fedse.envs.replay"],
+        [sys.executable, "-m", "fedse.envs.conformance.replay"],
         input=request.model_dump_json(),
         env={**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": path},
         capture_output=True,

@@ -82,7 +82,7 @@ def make_book(name: str, recipes: Iterable[Recipe], kinds: Mapping[str, Sequence
 @cache
 def own_book() -> Book:
     """The book that ships with the package (scripts/make_recipes.py)."""
-    lines = files("fedse.envs").joinpath("recipes.txt").read_text("utf-8").splitlines()
+    lines = files("fedse.envs.craft").joinpath("recipes.txt").read_text("utf-8").splitlines()
     recipes = [parse_recipe(line) for line in lines]
     makable = {recipe.output.item for recipe in recipes}
     asked = {stack.item for recipe in recipes for stack in recipe.inputs}

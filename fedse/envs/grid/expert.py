@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from fedse.envs.babyai_moves import (
+from fedse.envs.grid.moves import (
     GO_TO,
     OPEN,
     PICK,
@@ -23,9 +23,9 @@ from fedse.envs.babyai_moves import (
     move_of,
     spoken,
 )
-from fedse.envs.babyai_routes import Ground, Way, best_lookout, corridor, facing, has_key, ways_from
-from fedse.envs.babyai_view import Seen, View
-from fedse.envs.babyai_world import WAYS, Cell, Pose, World
+from fedse.envs.grid.routes import Ground, Way, best_lookout, corridor, facing, has_key, ways_from
+from fedse.envs.grid.view import Seen, View
+from fedse.envs.grid.world import WAYS, Cell, Pose, World
 
 
 class Advice(NamedTuple):

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from fedse.envs.recipes import Book, Recipe, Stack, parse_stack
+from fedse.envs.craft.recipes import Book, Recipe, Stack, parse_stack
 
 Event = Literal[
     "got",

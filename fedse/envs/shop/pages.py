@@ -8,7 +8,7 @@ the search forgets them.
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from fedse.envs.shop_catalogue import Goal, Product
+from fedse.envs.shop.catalogue import Goal, Product
 
 BACK, PREVIOUS, NEXT, BUY = "Back to Search", "< Prev", "Next >", "Buy Now"
 SEPARATOR = " [SEP] "
