@@ -15,7 +15,8 @@ test:
     {{python}} -m pytest -m "not slow and not federated"
 
 check: lint
-    {{python}} -m pytest
+    {{python}} -m pytest -m "not federated" -n 2
+    {{python}} -m pytest -m federated
 
 demo:
     {{python}} -m fedse demo
