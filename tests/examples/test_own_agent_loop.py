@@ -50,11 +50,14 @@ def test_the_program_knows_nothing_of_fedse() -> None:
 
 
 def test_a_round_is_token_exact(site: Site) -> None:
-    from fedse.base_model import TINY, initial_adapter
+    from fedse.base_model import base_path, initial_adapter
     from fedse.train.base import load_base
 
     settings = config("rollout.episodes=12", "train.max_steps=2")
-    adapter, encoder = initial_adapter(spec_of(settings), seed=0), load_base(TINY).encoder
+    adapter, encoder = (
+        initial_adapter(spec_of(settings), seed=0),
+        load_base(base_path("tiny")).encoder,
+    )
     played = explore(adapter, site, settings, round=1, seed=1, emit=silent)
     assert len(played) == 12
     assert not [episode.error for episode in played if episode.error]

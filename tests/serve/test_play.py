@@ -159,10 +159,10 @@ def test_a_program_cannot_be_stepped() -> None:
 
 def test_answers_that_are_not_ours_are_given_as_the_template_would() -> None:
     pytest.importorskip("transformers")
-    from fedse.base_model import TINY
+    from fedse.base_model import base_path
     from fedse.train.base import load_base
 
-    base = load_base(TINY)
+    base = load_base(base_path("tiny"))
     past = (Exchange("at 1 1", "up"), Exchange("at 2 1", "down"))
     episode = Episode(GAMES[0], max_turns=3, opened=0.0)
     question = episode.ask(Conversation("maze", past, "at 3 1"), base.encoder)
