@@ -65,6 +65,13 @@ def test_the_files_are_short(made: Path) -> None:
     assert load_config(made / "fedse.toml").run.name == "my-agent"
 
 
+@pytest.mark.slow
+def test_a_large_one_keeps_its_contract_on_200_tasks(made: Path) -> None:
+    large = ["--option", "floors=40", "--tasks", "200", "--json"]
+    done = fedse(made, "env", "check", "env:MyEnv", *large)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_the_example_keeps_its_contract(made: Path) -> None:
     done = fedse(made, "env", "check", "env:MyEnv", "--json", "--tasks", "5")
     assert done.returncode == 0, done.stdout + done.stderr
