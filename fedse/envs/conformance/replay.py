@@ -53,7 +53,8 @@ def replay_in_child(request: Request, *, hash_seed: int, timeout: float) -> Answ
     """The answer of a fresh interpreter with this PYTHONHASHSEED and the same import path."""
     path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
     done = subprocess.run(
-        [sys.executable, "-m", "fedse.envs.conformance.replay"],
+        # -P: else the current folder would come first, where a file can pose as a module.
+        [sys.executable, "-P", "-m", "fedse.envs.conformance.replay"],
         input=request.model_dump_json(),
         env={**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": path},
         capture_output=True,
