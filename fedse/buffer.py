@@ -6,13 +6,15 @@ client's finished work of each (experiment, round), so a round is answered again
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from fedse.config import History
 from fedse.errors import StoreError, boundary
-from fedse.types import ClientStats, Trajectory
+from fedse.types import ClientStats, Outcome, Split, Trajectory
 
 SCHEMA_VERSION = 1
 SCHEMA = """
@@ -30,6 +32,18 @@ CREATE TABLE IF NOT EXISTS trajectory (
 ) STRICT;
 CREATE INDEX IF NOT EXISTS trajectory_subject ON trajectory (subject);
 CREATE INDEX IF NOT EXISTS trajectory_round ON trajectory (experiment, round);
+CREATE TABLE IF NOT EXISTS played (
+  experiment TEXT NOT NULL,
+  round INTEGER NOT NULL,
+  split TEXT NOT NULL,
+  position INTEGER NOT NULL,
+  env TEXT NOT NULL,
+  task TEXT NOT NULL,
+  seed INTEGER NOT NULL,
+  outcome TEXT NOT NULL,
+  body TEXT,
+  PRIMARY KEY (experiment, round, split, position)
+) STRICT;
 CREATE TABLE IF NOT EXISTS outbox (
   experiment TEXT NOT NULL,
   round INTEGER NOT NULL,
@@ -39,6 +53,29 @@ CREATE TABLE IF NOT EXISTS outbox (
   PRIMARY KEY (experiment, round)
 ) STRICT;
 """
+
+
+KEPT: Mapping[History, str] = {
+    "all": "experiment <> :experiment OR round <= :round",
+    "demonstrations": "experiment = :experiment AND round IN (0, :round)",
+    "round": "experiment = :experiment AND round = :round",
+}
+"""Which episodes are learned from in a round; all but the first are ablations."""
+
+
+class Played(NamedTuple):
+    """One game on record: played in `round`, so by the adapter of the round before."""
+
+    round: int
+    split: Split
+    position: int
+    """Which game of that round and split; the held-out ones are the same in every round."""
+    env: str
+    task: str
+    seed: int
+    outcome: Outcome
+    episode: Trajectory | None
+    """All that was said in it, where that was kept."""
 
 
 class Finished(NamedTuple):
@@ -89,14 +126,45 @@ class Buffer:
         ).fetchone()
         return int(row[0])
 
-    def lessons(self, experiment: str, round: int) -> Iterator[Trajectory]:
+    def lessons(
+        self, experiment: str, round: int, history: History = "all"
+    ) -> Iterator[Trajectory]:
         """D_train(round), oldest first: all there is but what later rounds of it brought."""
-        rows = self._db.execute(
-            "SELECT body FROM trajectory WHERE experiment <> ? OR round <= ? ORDER BY id",
-            (experiment, round),
-        )
-        for (body,) in rows:
+        query = f"SELECT body FROM trajectory WHERE {KEPT[history]} ORDER BY id"
+        for (body,) in self._db.execute(query, {"experiment": experiment, "round": round}):
             yield Trajectory.model_validate_json(body)
+
+    def record_played(
+        self, episodes: Sequence[Trajectory], *, experiment: str, bodies: bool
+    ) -> None:
+        """How each episode ended is on record, with all that was said in it if `bodies`.
+
+        Nothing is ever learned from here; a game played again replaces its earlier record.
+        """
+        places: Counter[tuple[int, str]] = Counter()
+        rows = []
+        for episode in episodes:
+            task, place = episode.task, (episode.round, episode.task.split)
+            said = episode.model_dump_json() if bodies else None
+            key = (experiment, *place, places[place])
+            rows.append((*key, task.env, task.id, episode.seed, episode.outcome, said))
+            places[place] += 1
+        with self._transaction():
+            self._db.executemany(
+                "INSERT OR REPLACE INTO played VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows
+            )
+
+    def played(self, experiment: str) -> Iterator[Played]:
+        """All games on record, in the order they were played."""
+        rows = self._db.execute(
+            "SELECT round, split, position, env, task, seed, outcome, body FROM played"
+            " WHERE experiment = ? ORDER BY round, split DESC, position",
+            (experiment,),
+        )
+        for row in rows:
+            body = row[-1]
+            episode = Trajectory.model_validate_json(body) if body else None
+            yield Played._make((*row[:-1], episode))
 
     def finish(self, experiment: str, round: int, request: str, done: Finished) -> None:
         """The answer to `request` is durable before anybody is told it exists."""

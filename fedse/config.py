@@ -12,6 +12,7 @@ from fedse.types import CLIENT_NAME, digest_of
 
 Positive = Annotated[int, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
+History = Literal["all", "demonstrations", "round"]
 
 
 class Section(BaseModel):
@@ -43,8 +44,8 @@ class Model(Section):
 
 
 class Rollout(Section):
-    episodes: Positive = 32
-    """Episodes each client plays per round (the paper does not say)."""
+    episodes: Annotated[int, Field(ge=0)] = 32
+    """Episodes each client plays per round (the paper does not say); 0 = never explore."""
     temperature: Annotated[float, Field(ge=0)] = 1.0
     """Sampling temperature of exploration (paper: 1.0); 0 = greedy."""
     max_turns: Positive | None = None
@@ -67,6 +68,13 @@ class Select(Section):
 class Buffer(Section):
     demonstrations: Annotated[int, Field(ge=0)] = 0
     """Episodes of the environment's scripted expert the buffer starts with."""
+    history: History = "all"
+    """What is learned from beside this round's episodes: everything before (paper), the
+    demonstrations, or nothing (`round`)."""
+    pooled: bool = False
+    """All clients learn from one common buffer: what federation avoids, and is compared with."""
+    keep_played: bool = True
+    """Keep every episode, also failed and held-out ones, for `fedse view`; never learned from."""
 
 
 class Train(Section):
@@ -83,8 +91,8 @@ class Train(Section):
 
 
 class Aggregate(Section):
-    type: Literal["mean"] = "mean"
-    """How adapters are merged (paper: unweighted mean)."""
+    type: Literal["mean", "weighted"] = "mean"
+    """How adapters are merged (paper: unweighted mean; weighted by buffer = its ablation)."""
     clip: Literal["none", "median"] = "median"
     """Scale updates longer than the median one down to it; `none` = the paper's plain mean."""
     max_norm: Annotated[float, Field(gt=0)] = 1e4
@@ -109,6 +117,8 @@ class Client(Section):
     """Unique within the experiment."""
     env: str
     """A registered environment, or `module:Class`."""
+    part: tuple[Positive, Positive] | None = None
+    """[k, n]: this client's training tasks are every n-th from the k-th on; unset = all."""
     options: dict[str, Any] = {}
     """Arguments of the environment."""
 
@@ -135,6 +145,14 @@ class Config(Section):
             raise ValueError(f"client names must be unique, twice: {', '.join(twice)}")
         return clients
 
+    @field_validator("clients")
+    @classmethod
+    def _parts(cls, clients: tuple[Client, ...]) -> tuple[Client, ...]:
+        for client in clients:
+            if client.part and client.part[0] > client.part[1]:
+                raise ValueError(f"part of {client.name!r} must be [k, n] with k <= n")
+        return clients
+
     def client(self, name: str) -> Client:
         return next(client for client in self.clients if client.name == name)
 
@@ -146,6 +164,11 @@ class Config(Section):
         """
         shared = self.model_dump(
             mode="json",
-            exclude={"clients": True, "run": {"workers"}, "model": {"base", "threads"}},
+            exclude={
+                "clients": True,
+                "run": {"workers"},
+                "model": {"base", "threads"},
+                "buffer": {"keep_played"},
+            },
         )
         return digest_of([shared, sorted(client.name for client in self.clients)])

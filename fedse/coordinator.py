@@ -8,15 +8,20 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from fedse.aggregate.drift import drift_of
+from fedse.aggregate.validate import parse_adapter
 from fedse.base_model import initial_adapter
 from fedse.errors import RunError
 from fedse.export import export_adapter
-from fedse.parties import Answer
+from fedse.parties import Answer, Merged
 from fedse.rounds import server_round
 from fedse.run import Run
-from fedse.types import Adapter, ClientStats, Exclusion, Record, RoundResult
+from fedse.types import Adapter, ClientStats, Drift, Exclusion, Record, RoundResult
 
 Clock = Callable[[], float]
+
+SIDE_BY_SIDE = 256 << 20
+"""Bytes of replies up to which they are measured against each other, all in memory at once."""
 
 
 class Request(Record):
@@ -97,12 +102,22 @@ def _round(run: Run, ask: Ask, index: int, clock: Clock) -> None:
         bytes_down=run.spec.nbytes * len(run.config.clients),
         bytes_up=run.spec.nbytes * len(merged.voters),
         seconds=clock() - started,
+        drift=_drift(run, current, merged, answers),
     )
     run.emit("commit.started", round=index, adapter=result.after)
     run.commit(result)
     run.emit("round.committed", **_summary(result))
     _export(run, index)
     _forget_inbox(run)
+
+
+def _drift(run: Run, current: Adapter, merged: Merged, answers: dict[str, Answer]) -> Drift | None:
+    if not merged.voters or len(merged.voters) * run.spec.nbytes > SIDE_BY_SIDE:
+        return None
+    limits = run.config.aggregate
+    read = {client: answers[client].read for client in merged.voters}
+    votes = {c: parse_adapter(r(), run.spec, limits) for c, r in read.items() if r}
+    return drift_of(current, merged.adapter, votes)
 
 
 def _request(run: Run, index: int, adapter: Adapter, *, train: bool) -> Request:

@@ -35,13 +35,18 @@ class OpenSite(Protocol):
 
 def run_local(run: Run, *, clock: Clock = time.time, open_site: OpenSite = open_site) -> Adapter:
     """The whole experiment on this machine; the final global adapter."""
+    if run.config.buffer.pooled:
+        # Imported here, because that driver is made of this one.
+        from fedse.pooled import Pooled
+
+        return federate(run, Pooled(run, clock, open_site), clock=clock)
     if run.config.run.workers == 1:
         return federate(run, InProcess(run, clock, open_site), clock=clock)
     with WorkerPool(run, open_site) as ask:
         return federate(run, ask, clock=clock)
 
 
-class _Sites:
+class Sites:
     """The sites of this process, each opened when it is first asked."""
 
     def __init__(self, config: Config, path: Path, clock: Clock, open_site: OpenSite) -> None:
@@ -65,7 +70,7 @@ class InProcess:
     """Asks the clients one after another, here."""
 
     def __init__(self, run: Run, clock: Clock, open_site: OpenSite) -> None:
-        self._run, self._sites = run, _Sites(run.config, run.path, clock, open_site)
+        self._run, self._sites = run, Sites(run.config, run.path, clock, open_site)
 
     def __call__(self, request: Request, adapter: Adapter) -> Iterator[Delivery]:
         data = adapter.to_bytes()
@@ -114,7 +119,7 @@ _worker: dict[str, Any] = {}
 
 
 def _start_worker(config: Config, path: Path, open_site: OpenSite, events: Any) -> None:
-    _worker["sites"] = _Sites(config, path, time.time, open_site)
+    _worker["sites"] = Sites(config, path, time.time, open_site)
     _worker["events"] = events
     # A terminal sends Ctrl-C to all of its processes; only the run itself is to answer it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

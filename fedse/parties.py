@@ -1,6 +1,6 @@
 """Who takes part: what one client owns, and what the server holds of a client's reply."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -8,7 +8,7 @@ from fedse.agent.policy import Policy
 from fedse.buffer import Buffer
 from fedse.envs.base import EnvFactory
 from fedse.rollout import Game, rollout
-from fedse.types import Adapter, AdapterSpec, ClientStats, Exclusion, Trajectory
+from fedse.types import Adapter, AdapterSpec, ClientStats, Exclusion, Split, Task, Trajectory
 
 
 class Fitted(NamedTuple):
@@ -44,6 +44,8 @@ class Site:
     client: str
     spec: AdapterSpec
     make_env: EnvFactory
+    tasks: Callable[[Split], Sequence[Task]]
+    """The client's own tasks; the held-out ones are never trained on."""
     buffer: Buffer
     make_policy: Callable[[Adapter, float], Policy]
     """Adapter and temperature -> something that acts."""
@@ -52,6 +54,8 @@ class Site:
     clock: Callable[[], float]
     play: Play = rollout
     """We step the environment, unless the client's program owns the loop."""
+    prepare: Callable[[Iterable[Trajectory]], list[Trajectory]] = list
+    """Lessons as any site of the same base model could learn from them."""
 
 
 class Answer(NamedTuple):

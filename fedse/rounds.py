@@ -16,6 +16,7 @@ from fedse.parties import Answer, Merged, Site
 from fedse.rollout import choose_games, require_sound
 from fedse.seeds import seed_of
 from fedse.select import SELECTS
+from fedse.tally import tally
 from fedse.types import Adapter, AdapterSpec, ClientStats, ClientUpdate, Exclusion, Trajectory
 
 
@@ -27,22 +28,20 @@ def client_round(
     seed = seed_of(config.run.seed, site.client, round)
     played = explore(current, site, config, round=round, seed=seed, emit=emit)
     site.buffer.add(SELECTS[config.select.type](played), experiment=config.run.name)
-    lessons = list(site.buffer.lessons(config.run.name, round))
+    lessons = list(site.buffer.lessons(config.run.name, round, config.buffer.history))
     explored = site.clock()
 
     emit("train.started", client=site.client, round=round, lessons=len(lessons))
     fitted = site.fit(current, lessons, seed) if lessons else None
-    stats = ClientStats(
-        played=len(played),
-        succeeded=sum(episode.success for episode in played),
-        broken=sum(episode.outcome == "broken" for episode in played),
-        added=site.buffer.added(config.run.name, round),
-        buffered=len(lessons),
-        loss=fitted.loss if fitted else None,
-        steps=fitted.steps if fitted else 0,
-        rollout_seconds=explored - started,
-        train_seconds=site.clock() - explored,
-    )
+    learned = {
+        "added": site.buffer.added(config.run.name, round),
+        "buffered": len(lessons),
+        "loss": fitted.loss if fitted else None,
+        "steps": fitted.steps if fitted else 0,
+        "rollout_seconds": explored - started,
+        "train_seconds": site.clock() - explored,
+    }
+    stats = tally(played).model_copy(update=learned)
     return ClientUpdate(stats, fitted.adapter if fitted else None)
 
 
@@ -57,7 +56,7 @@ def explore(
         emit("rollout.progress", client=site.client, round=round, played=played, won=succeeded)
 
     played = site.play(
-        choose_games(site.make_env().tasks("train"), settings.episodes, seed=seed),
+        choose_games(site.tasks("train"), settings.episodes, seed=seed),
         site.make_env,
         site.make_policy(current, settings.temperature),
         round=round,
@@ -78,7 +77,7 @@ def client_eval(
     seed = seed_of(config.run.seed, site.client, "eval")
     emit("eval.started", client=site.client, round=round, episodes=config.eval.episodes)
     played = site.play(
-        choose_games(site.make_env().tasks("test"), config.eval.episodes, seed=seed),
+        choose_games(site.tasks("test"), config.eval.episodes, seed=seed),
         site.make_env,
         site.make_policy(current, config.eval.temperature),
         round=round,
@@ -96,10 +95,10 @@ def server_round(current: Adapter, answers: Sequence[Answer], config: Config) ->
     """The next global adapter; no bit of it depends on the order or on who was excluded."""
     votes: list[Vote] = []
     excluded: list[Exclusion] = []
-    for client, _, read in answers:
+    for client, stats, read in answers:
         if read is None:
             continue
-        vote = Vote(client, partial(_checked, read, current.spec, config.aggregate))
+        vote = Vote(client, partial(_checked, read, current.spec, config.aggregate), stats.buffered)
         try:
             vote.load()
         except AdapterRejected as rejection:

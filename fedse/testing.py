@@ -17,7 +17,9 @@ from fedse.config import Config
 from fedse.envs.base import Step, make_env
 from fedse.errors import EnvError
 from fedse.parties import Fitted, Site
+from fedse.rollout import rollout
 from fedse.seeds import seed_of
+from fedse.site.open import recorded, tasks_of
 from fedse.types import Adapter, AdapterSpec, Split, Task, TensorSpec, Trajectory
 
 STEM = "base_model.model.layer"
@@ -81,14 +83,17 @@ class CoinWorld:
 def open_toy_site(config: Config, client: str, home: Path, *, clock: Callable[[], float]) -> Site:
     """A site whose agent guesses and whose trainer counts; no torch is loaded."""
     member = config.client(client)
+    make, buffer = partial(make_env, member.env, member.options), Buffer(home / "buffer.db")
     return Site(
         client,
         toy_spec(),
-        partial(make_env, member.env, member.options),
-        Buffer(home / "buffer.db"),
+        make,
+        partial(tasks_of, make(), member.part),
+        buffer,
         lambda adapter, temperature: ScriptedPolicy(_guess, name=adapter.digest),
         _nudge,
         clock,
+        recorded(rollout, buffer, config),
     )
 
 

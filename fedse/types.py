@@ -191,6 +191,8 @@ class ClientStats(Record):
     played: int = 0
     succeeded: int = 0
     broken: int = 0
+    truncated: int = 0
+    """Episodes that ended at the turn cap or the context's end."""
     added: int = 0
     """Successful episodes that were new to the buffer."""
     buffered: int = 0
@@ -201,6 +203,10 @@ class ClientStats(Record):
     eval_played: int = 0
     eval_succeeded: int = 0
     """Held-out episodes of the adapter the client was sent, before it trained."""
+    entropy: float = 0.0
+    """Shannon entropy of the actions of this round's episodes, nats."""
+    distinct: float = 0.0
+    """Share of this round's episodes that did not repeat another one action for action."""
     rollout_seconds: float = 0.0
     train_seconds: float = 0.0
     eval_seconds: float = 0.0
@@ -222,6 +228,17 @@ class Exclusion(Record):
     reason: str
 
 
+class Drift(Record):
+    """How the voters' updates lie to the merged one; every number is the server's own."""
+
+    length: dict[str, float]
+    """Euclidean length of each voter's update, before clipping."""
+    cosine: dict[str, float]
+    """Cosine of each voter's update to the merged update; 0 where one of them is zero."""
+    merge_error: float
+    """||mean(BA) - mean(B) mean(A)|| / ||mean(BA)||: what averaging the factors changes."""
+
+
 class RoundResult(Record):
     """One committed round."""
 
@@ -237,3 +254,5 @@ class RoundResult(Record):
     bytes_down: int
     bytes_up: int
     seconds: float
+    drift: Drift | None = None
+    """None = nobody voted, or the adapters are too large to be held side by side."""

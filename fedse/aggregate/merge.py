@@ -21,6 +21,8 @@ class Vote(NamedTuple):
 
     client: str
     load: Callable[[], Adapter]
+    lessons: int = 1
+    """Episodes the client says it learned from; only the weighted ablation believes it."""
 
 
 class Aggregate(Protocol):
@@ -35,14 +37,29 @@ def mean(current: Adapter, votes: Sequence[Vote], *, clip: Clip) -> Adapter:
     Nobody voted: `current` itself. With clip = "median" an update longer than the median one is
     first shortened to it, which is ours and not the paper's (docs/adr/0006).
     """
+    return _weighted_mean(current, votes, lambda vote: 1.0, clip)
+
+
+def weighted(current: Adapter, votes: Sequence[Vote], *, clip: Clip) -> Adapter:
+    """The mean weighted by how many episodes each client says it learned from.
+
+    The paper's ablation. A client that lies about its number takes over, so nobody should.
+    """
+    return _weighted_mean(current, votes, lambda vote: float(max(1, vote.lessons)), clip)
+
+
+def _weighted_mean(
+    current: Adapter, votes: Sequence[Vote], weight_of: Callable[[Vote], float], clip: Clip
+) -> Adapter:
     if not votes:
         return current
     ordered = sorted(votes, key=lambda vote: vote.client)
     scales = _clip_scales(current, ordered) if clip == "median" else [1.0] * len(ordered)
     total: NDArray[np.float64] = np.zeros(current.spec.size)
-    for vote, scale in zip(ordered, scales, strict=True):
-        _add(total, current.vector, vote.load().vector, scale)
-    total /= len(ordered)
+    weights = [weight_of(vote) for vote in ordered]
+    for vote, scale, weight in zip(ordered, scales, weights, strict=True):
+        _add(total, current.vector, vote.load().vector, scale, weight)
+    total /= sum(weights)
     return Adapter(current.spec, total.astype(np.float32))
 
 
@@ -53,9 +70,15 @@ def _clip_scales(current: Adapter, votes: Sequence[Vote]) -> list[float]:
     return [1.0 if norm <= bound else bound / norm for norm in norms]
 
 
-def _add(total: NDArray[np.float64], here: FloatVector, there: FloatVector, scale: float) -> None:
-    """`total` has grown by `there`, or by the point at `scale` of the way to it."""
-    if scale == 1.0:
+def _add(
+    total: NDArray[np.float64],
+    here: FloatVector,
+    there: FloatVector,
+    scale: float,
+    weight: float,
+) -> None:
+    """`total` has grown by `weight` times `there`, or the point at `scale` of the way to it."""
+    if scale == 1.0 and weight == 1.0:
         total += there
         return
     for part in blocks(there.size):
@@ -63,7 +86,8 @@ def _add(total: NDArray[np.float64], here: FloatVector, there: FloatVector, scal
         step -= here[part]
         step *= scale
         step += here[part]
+        step *= weight
         total[part] += step
 
 
-AGGREGATES: Mapping[str, Aggregate] = {"mean": mean}
+AGGREGATES: Mapping[str, Aggregate] = {"mean": mean, "weighted": weighted}

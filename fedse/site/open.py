@@ -1,20 +1,21 @@
 """Build what a client owns from the experiment's config and the client's own folder."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial, wraps
 from pathlib import Path
+from typing import Any
 
 from fedse.agent.prompt import Encoder
 from fedse.base_model import adapter_spec, base_path
 from fedse.buffer import Buffer
 from fedse.config import Config
 from fedse.envs.base import Env, make_env
-from fedse.errors import MachineError
+from fedse.errors import EnvError, MachineError
 from fedse.parties import Fitted, Play, Site
 from fedse.rollout import choose_games, demonstrate, rollout
 from fedse.seeds import seed_of
 from fedse.serve.program import Program
-from fedse.types import Adapter, AdapterSpec, Trajectory
+from fedse.types import Adapter, AdapterSpec, Split, Task, Trajectory
 
 
 def spec_of(config: Config) -> AdapterSpec:
@@ -45,20 +46,51 @@ def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], fl
             new_tokens=config.rollout.new_tokens,
         )
 
+    def prepare(lessons: Iterable[Trajectory]) -> list[Trajectory]:
+        return [engine.encoder.tokenized(env.system_prompt, lesson) for lesson in lessons]
+
     def fit(start: Adapter, lessons: Sequence[Trajectory], seed: int) -> Fitted:
         return trainer.fit(
             start,
-            lessons,
-            system=env.system_prompt,
+            prepare(lessons),
             settings=config.train,
             context=config.rollout.context,
             seed=seed,
         )
 
-    buffer, play = Buffer(home / "buffer.db"), way_to_play(env, engine.encoder)
-    site = Site(client, spec, make, buffer, make_policy, fit, clock, play)
+    buffer = Buffer(home / "buffer.db")
+    play = recorded(way_to_play(env, engine.encoder), buffer, config)
+    tasks = partial(tasks_of, env, member.part)
+    site = Site(client, spec, make, tasks, buffer, make_policy, fit, clock, play, prepare)
     add_demonstrations(site, config)
     return site
+
+
+def tasks_of(env: Env, part: tuple[int, int] | None, split: Split) -> Sequence[Task]:
+    """The tasks of a split; of the training ones only the client's part. All share the test."""
+    tasks = env.tasks(split)
+    if part is None or split == "test":
+        return tasks
+    first, step = part
+    own = tasks[first - 1 :: step]
+    if not own:
+        raise EnvError(
+            f"{env.name} has {len(tasks)} training tasks, part {first} of {step} is empty"
+        )
+    return own
+
+
+def recorded(play: Play, buffer: Buffer, config: Config) -> Play:
+    """Plays as `play` does, and how every game ended is on record in the client's own buffer."""
+
+    @wraps(play)
+    def play_recorded(*args: Any, **options: Any) -> list[Trajectory]:
+        played = play(*args, **options)
+        kept = config.buffer.keep_played
+        buffer.record_played(played, experiment=config.run.name, bodies=kept)
+        return played
+
+    return play_recorded
 
 
 def way_to_play(env: Env, encoder: Encoder) -> Play:
@@ -80,5 +112,5 @@ def add_demonstrations(site: Site, config: Config) -> None:
     count, experiment = config.buffer.demonstrations, config.run.name
     if count and not site.buffer.added(experiment, 0):
         seed = seed_of(config.run.seed, site.client, "demonstrations")
-        games = choose_games(site.make_env().tasks("train"), count, seed=seed)
+        games = choose_games(site.tasks("train"), count, seed=seed)
         site.buffer.add(demonstrate(games, site.make_env), experiment=experiment)

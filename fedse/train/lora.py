@@ -27,7 +27,6 @@ class Trainer:
 
     def __init__(self, path: Path, spec: AdapterSpec) -> None:
         self.spec = spec
-        self._encoder = load_base(path).encoder
         # PEFT wraps the layers in place, and generation needs the base unwrapped.
         self._model = get_peft_model(copy.deepcopy(load_base(path).model), lora_config(spec))
 
@@ -36,15 +35,16 @@ class Trainer:
         start: Adapter,
         lessons: Sequence[Trajectory],
         *,
-        system: str,
         settings: Train,
         context: int,
         seed: int,
     ) -> Fitted:
-        """The adapter after `settings.epochs` passes over `lessons`, from a fresh optimiser."""
+        """The adapter after `settings.epochs` passes over `lessons`, from a fresh optimiser.
+
+        Every turn of every lesson has its tokens.
+        """
         load_adapter(self._model, start)
-        episodes = [self._encoder.tokenized(system, lesson) for lesson in lessons]
-        batches = list(_batches(episodes, settings, seed=seed))
+        batches = list(_batches(lessons, settings, seed=seed))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed_of(seed, "fit"))
             losses = list(_optimise(self._model, batches, settings=settings, context=context))

@@ -16,9 +16,9 @@ LAYERS = [
     "types errors seeds events",
     "config config_file config_keys toml_lines envs agent.prompt agent.policy select"
     " aggregate base_model",
-    "rollout buffer parties train agent.hf evaluate",
+    "rollout buffer parties tally train agent.hf evaluate",
     "rounds",
-    "run run_folder run_list export coordinator site serve local flower testing",
+    "run run_folder run_list export coordinator site serve local pooled flower testing",
     "report cli",
     "__init__ __main__",
 ]

@@ -33,9 +33,9 @@ def fitted(seed: int = 1, **settings: object):
     prepare_torch(1)
     options = Train(**{"lr": 2e-3, "batch": 4, **settings})
     start = initial_adapter(SPEC, seed=0)
-    return trainer_for(PATH, SPEC).fit(
-        start, lessons(), system="maze", settings=options, context=512, seed=seed
-    )
+    encoder = load_base(PATH).encoder
+    prepared = [encoder.tokenized("maze", lesson) for lesson in lessons()]
+    return trainer_for(PATH, SPEC).fit(start, prepared, settings=options, context=512, seed=seed)
 
 
 def test_the_spec_is_what_peft_makes_of_the_model():

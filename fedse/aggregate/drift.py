@@ -1,0 +1,57 @@
+"""How far clients pull apart, and what averaging factors instead of products changes.
+
+With U = [B_1/K .. B_K/K, -mean(B)] and V = [A_1; ..; A_K; mean(A)] the difference
+mean(BA) - mean(B) mean(A) is U V, and ||U V||^2 = sum(U'U * VV') needs only small products.
+"""
+
+from collections.abc import Sequence
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedse.aggregate.norms import blocks, distance
+from fedse.types import Adapter, Drift, FloatVector
+
+Wide = NDArray[np.float64]
+
+
+def drift_of(current: Adapter, merged: Adapter, votes: dict[str, Adapter]) -> Drift:
+    """Length and direction of every voter's update, and the error of merging factors."""
+    start, end = current.vector, merged.vector
+    return Drift(
+        length={client: distance(start, vote.vector) for client, vote in votes.items()},
+        cosine={client: _cosine(start, end, vote.vector) for client, vote in votes.items()},
+        merge_error=merge_error(list(votes.values())),
+    )
+
+
+def merge_error(votes: Sequence[Adapter]) -> float:
+    """||mean(BA) - mean(B) mean(A)|| / ||mean(BA)|| over all layers; 0 where all products are 0."""
+    tensors = [vote.tensors() for vote in votes]
+    off, whole = 0.0, 0.0
+    stems = [name.removesuffix(".lora_A.weight") for name in tensors[0] if "lora_A" in name]
+    for stem in stems:
+        a = [t[f"{stem}.lora_A.weight"].astype(np.float64) for t in tensors]
+        b = [t[f"{stem}.lora_B.weight"].astype(np.float64) / len(votes) for t in tensors]
+        whole += _squared(b, a)
+        # mean(B) is the sum of the b, which are divided already.
+        off += _squared([*b, -np.sum(b, axis=0)], [*a, np.mean(a, axis=0)])
+    return sqrt(max(off, 0.0) / whole) if whole else 0.0
+
+
+def _squared(left: Sequence[Wide], right: Sequence[Wide]) -> float:
+    """The squared Frobenius norm of sum_k left_k right_k."""
+    u, v = np.concatenate(left, axis=1), np.concatenate(right, axis=0)
+    return float(np.sum((u.T @ u) * (v @ v.T)))
+
+
+def _cosine(start: FloatVector, end: FloatVector, vote: FloatVector) -> float:
+    lengths = distance(start, end) * distance(start, vote)
+    if not lengths:
+        return 0.0
+    dot = 0.0
+    for part in blocks(start.size):
+        here = start[part].astype(np.float64)
+        dot += float(np.dot(end[part] - here, vote[part] - here))
+    return dot / lengths
