@@ -166,6 +166,53 @@ class Buffer:
             episode = Trajectory.model_validate_json(body) if body else None
             yield Played._make((*row[:-1], episode))
 
+    def held_out(self, experiment: str, round: int) -> Iterator[Played]:
+        """The held-out games of a round in their order, without what was said in them."""
+        rows = self._db.execute(
+            "SELECT round, split, position, env, task, seed, outcome, NULL FROM played"
+            " WHERE experiment = ? AND round = ? AND split = 'test' ORDER BY position",
+            (experiment, round),
+        )
+        yield from map(Played._make, rows)
+
+    def experiments(self) -> tuple[str, ...]:
+        """The experiments there is an episode of, in order of name."""
+        rows = self._db.execute(
+            "SELECT experiment FROM played UNION SELECT experiment FROM trajectory ORDER BY 1"
+        )
+        return tuple(name for (name,) in rows)
+
+    def games(self, experiment: str) -> Iterator[Played]:
+        """As `played`, without what was said."""
+        rows = self._db.execute(
+            "SELECT round, split, position, env, task, seed, outcome, NULL FROM played"
+            " WHERE experiment = ? ORDER BY round, split DESC, position",
+            (experiment,),
+        )
+        yield from map(Played._make, rows)
+
+    def kept(self, experiment: str) -> Iterator[Played]:
+        """The games that are learned from, oldest first, without what was said; 0 = shown ones."""
+        rows = self._db.execute(
+            "SELECT round, json_extract(body, '$.task.split'),"
+            " row_number() OVER (PARTITION BY round ORDER BY id) - 1, env, task,"
+            " json_extract(body, '$.seed'), outcome, NULL FROM trajectory"
+            " WHERE experiment = ? ORDER BY id",
+            (experiment,),
+        )
+        yield from map(Played._make, rows)
+
+    def said(self, experiment: str, game: Played) -> Trajectory | None:
+        """The whole episode of a game on record, where it was kept."""
+        row = self._db.execute(
+            "SELECT body FROM played WHERE experiment = ? AND round = ? AND split = ?"
+            " AND position = ? AND seed = ? AND body IS NOT NULL"
+            " UNION ALL SELECT body FROM trajectory WHERE experiment = ? AND round = ?"
+            " AND task = ? AND json_extract(body, '$.seed') = ? LIMIT 1",
+            (experiment, *game[:3], game.seed, experiment, game.round, game.task, game.seed),
+        ).fetchone()
+        return Trajectory.model_validate_json(row[0]) if row else None
+
     def finish(self, experiment: str, round: int, request: str, done: Finished) -> None:
         """The answer to `request` is durable before anybody is told it exists."""
         row = (experiment, round, request, done.stats.model_dump_json(), done.adapter)

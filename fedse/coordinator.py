@@ -66,7 +66,8 @@ def federate(run: Run, ask: Ask, *, clock: Clock) -> Adapter:
     for index in range(done + 1, rounds + 1):
         _round(run, ask, index, clock)
     final = run.adapter(rounds)
-    if run.config.eval.episodes and not run.evals(rounds):
+    # A client that told its result before an interruption answers again from its outbox.
+    if run.config.eval.episodes and len(run.evals(rounds)) < len(run.config.clients):
         for delivery in ask(_request(run, rounds + 1, final, train=False), final):
             _record_eval(run, rounds, delivery)
     run.emit("run.finished", rounds=rounds, adapter=final.digest)
