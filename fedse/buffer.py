@@ -32,6 +32,12 @@ CREATE TABLE IF NOT EXISTS trajectory (
 ) STRICT;
 CREATE INDEX IF NOT EXISTS trajectory_subject ON trajectory (subject);
 CREATE INDEX IF NOT EXISTS trajectory_round ON trajectory (experiment, round);
+CREATE TABLE IF NOT EXISTS sighting (
+  experiment TEXT NOT NULL,
+  round INTEGER NOT NULL,
+  content TEXT NOT NULL,
+  PRIMARY KEY (experiment, round, content)
+) STRICT;
 CREATE TABLE IF NOT EXISTS played (
   experiment TEXT NOT NULL,
   round INTEGER NOT NULL,
@@ -55,10 +61,12 @@ CREATE TABLE IF NOT EXISTS outbox (
 """
 
 
+# An episode that was met before is stored once, but this round has met it all the same.
+SEEN = "content IN (SELECT content FROM sighting WHERE experiment = :experiment AND {})"
 KEPT: Mapping[History, str] = {
     "all": "experiment <> :experiment OR round <= :round",
-    "demonstrations": "experiment = :experiment AND round IN (0, :round)",
-    "round": "experiment = :experiment AND round = :round",
+    "demonstrations": SEEN.format("round IN (0, :round)"),
+    "round": SEEN.format("round = :round"),
 }
 """Which episodes are learned from in a round; all but the first are ablations."""
 
@@ -112,6 +120,10 @@ class Buffer:
                 "INSERT INTO trajectory (content, experiment, round, env, task, outcome, policy,"
                 " body) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (content) DO NOTHING",
                 rows,
+            )
+            self._db.executemany(
+                "INSERT OR IGNORE INTO sighting VALUES (?, ?, ?)",
+                [(experiment, round, content) for content, _, round, *_ in rows],
             )
 
     def __len__(self) -> int:
@@ -259,5 +271,6 @@ def _open(path: Path) -> sqlite3.Connection:
             hint="upgrade fedse",
         )
     db.executescript(SCHEMA)
-    db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    if version != SCHEMA_VERSION:  # setting it is a write even if nothing changes
+        db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     return db

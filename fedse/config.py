@@ -46,6 +46,8 @@ class Model(Section):
 class Rollout(Section):
     episodes: Annotated[int, Field(ge=0)] = 32
     """Episodes each client plays per round (the paper does not say); 0 = never explore."""
+    warmup: Annotated[int, Field(ge=0)] = 0
+    """Rounds that only learn from the demonstrations before exploration begins (paper: 0)."""
     temperature: Annotated[float, Field(ge=0)] = 1.0
     """Sampling temperature of exploration (paper: 1.0); 0 = greedy."""
     max_turns: Positive | None = None
@@ -95,6 +97,8 @@ class Aggregate(Section):
     """How adapters are merged (paper: unweighted mean; weighted by buffer = its ablation)."""
     clip: Literal["none", "median"] = "median"
     """Scale updates longer than the median one down to it; `none` = the paper's plain mean."""
+    step: Annotated[float, Field(gt=0)] = 1.0
+    """How far to go towards the mean of the updates (paper: 1); above 1 goes beyond it."""
     max_norm: Annotated[float, Field(gt=0)] = 1e4
     """A reply whose A or B factors are longer than this is excluded."""
     min_clients: Positive = 1

@@ -50,13 +50,14 @@ def explore(
 ) -> list[Trajectory]:
     """The episodes of this round, played by the global adapter on the client's training tasks."""
     settings = config.rollout
-    emit("rollout.started", client=site.client, round=round, episodes=settings.episodes)
+    episodes = settings.episodes if round > settings.warmup else 0
+    emit("rollout.started", client=site.client, round=round, episodes=episodes)
 
     def progress(played: int, succeeded: int) -> None:
         emit("rollout.progress", client=site.client, round=round, played=played, won=succeeded)
 
     played = site.play(
-        choose_games(site.tasks("train"), settings.episodes, seed=seed),
+        choose_games(site.tasks("train"), episodes, seed=seed),
         site.make_env,
         site.make_policy(current, settings.temperature),
         round=round,
@@ -107,7 +108,7 @@ def server_round(current: Adapter, answers: Sequence[Answer], config: Config) ->
             votes.append(vote)
     merge = AGGREGATES[config.aggregate.type]
     return Merged(
-        adapter=merge(current, votes, clip=config.aggregate.clip),
+        adapter=merge(current, votes, settings=config.aggregate),
         voters=tuple(sorted(vote.client for vote in votes)),
         abstained=tuple(sorted(answer.client for answer in answers if answer.read is None)),
         excluded=tuple(sorted(excluded, key=lambda exclusion: exclusion.client)),

@@ -36,6 +36,34 @@ def test_it_accumulates_and_never_counts_twice(buffer: Buffer):
     assert (buffer.added("e", 1), buffer.added("e", 2)) == (2, 1)
 
 
+def test_shorter_memories_still_learn_what_was_met_again(buffer: Buffer):
+    buffer.add([episode(0, round=0)], experiment="e")
+    buffer.add([episode(1), episode(2)], experiment="e")
+    buffer.add([episode(2, round=2), episode(3, round=2)], experiment="e")
+
+    def ids(history: str) -> list[str]:
+        return [e.task.id for e in buffer.lessons("e", 2, history)]
+
+    assert ids("all") == ["0", "1", "2", "3"]
+    assert ids("demonstrations") == ["0", "2", "3"]
+    assert ids("round") == ["2", "3"]
+
+
+def test_every_game_is_on_record_once_and_none_is_learned_from(buffer: Buffer):
+    lost = episode(1).model_copy(update={"outcome": "failure"})
+    for _ in range(2):
+        buffer.record_played([lost, episode(2)], experiment="e", bodies=True)
+    buffer.record_played([episode(3, round=2)], experiment="e", bodies=False)
+    found = list(buffer.played("e"))
+    assert [(p.round, p.position, p.task, p.outcome) for p in found] == [
+        (1, 0, "1", "failure"),
+        (1, 1, "2", "success"),
+        (2, 0, "3", "success"),
+    ]
+    assert [p.episode for p in found] == [lost, episode(2), None]
+    assert list(buffer.lessons("e", 9)) == []
+
+
 def test_a_round_learns_from_the_past_and_from_other_experiments_only(buffer: Buffer):
     buffer.add([episode(1, round=5)], experiment="earlier")
     buffer.add([episode(2, round=1)], experiment="e")

@@ -5,15 +5,14 @@ One client's adapter is in memory at a time, however many clients there are.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedse.aggregate.norms import blocks, distance
+from fedse.config import Aggregate
 from fedse.types import Adapter, FloatVector
-
-Clip = Literal["none", "median"]
 
 
 class Vote(NamedTuple):
@@ -25,41 +24,44 @@ class Vote(NamedTuple):
     """Episodes the client says it learned from; only the weighted ablation believes it."""
 
 
-class Aggregate(Protocol):
+class Merge(Protocol):
     """How variants are called; they live in AGGREGATES."""
 
-    def __call__(self, current: Adapter, votes: Sequence[Vote], *, clip: Clip) -> Adapter: ...
+    def __call__(
+        self, current: Adapter, votes: Sequence[Vote], *, settings: Aggregate
+    ) -> Adapter: ...
 
 
-def mean(current: Adapter, votes: Sequence[Vote], *, clip: Clip) -> Adapter:
+def mean(current: Adapter, votes: Sequence[Vote], *, settings: Aggregate) -> Adapter:
     """The unweighted element-wise mean of the factors: phi(t) = (1/K) sum_k phi_k(t).
 
-    Nobody voted: `current` itself. With clip = "median" an update longer than the median one is
+    Nobody voted: `current` itself. With `clip` = "median" an update longer than the median one is
     first shortened to it, which is ours and not the paper's (docs/adr/0006).
     """
-    return _weighted_mean(current, votes, lambda vote: 1.0, clip)
+    return _weighted_mean(current, votes, lambda vote: 1.0, settings)
 
 
-def weighted(current: Adapter, votes: Sequence[Vote], *, clip: Clip) -> Adapter:
+def weighted(current: Adapter, votes: Sequence[Vote], *, settings: Aggregate) -> Adapter:
     """The mean weighted by how many episodes each client says it learned from.
 
     The paper's ablation. A client that lies about its number takes over, so nobody should.
     """
-    return _weighted_mean(current, votes, lambda vote: float(max(1, vote.lessons)), clip)
+    return _weighted_mean(current, votes, lambda vote: float(max(1, vote.lessons)), settings)
 
 
 def _weighted_mean(
-    current: Adapter, votes: Sequence[Vote], weight_of: Callable[[Vote], float], clip: Clip
+    current: Adapter, votes: Sequence[Vote], weight_of: Callable[[Vote], float], settings: Aggregate
 ) -> Adapter:
     if not votes:
         return current
     ordered = sorted(votes, key=lambda vote: vote.client)
-    scales = _clip_scales(current, ordered) if clip == "median" else [1.0] * len(ordered)
+    scales = _clip_scales(current, ordered) if settings.clip == "median" else [1.0] * len(ordered)
     total: NDArray[np.float64] = np.zeros(current.spec.size)
     weights = [weight_of(vote) for vote in ordered]
     for vote, scale, weight in zip(ordered, scales, weights, strict=True):
         _add(total, current.vector, vote.load().vector, scale, weight)
     total /= sum(weights)
+    _extrapolate(total, current.vector, settings.step)
     return Adapter(current.spec, total.astype(np.float32))
 
 
@@ -90,4 +92,14 @@ def _add(
         total[part] += step
 
 
-AGGREGATES: Mapping[str, Aggregate] = {"mean": mean, "weighted": weighted}
+def _extrapolate(total: NDArray[np.float64], here: FloatVector, step: float) -> None:
+    """`total` is `step` times as far from `here` as it was."""
+    if step == 1.0:
+        return
+    for part in blocks(here.size):
+        total[part] -= here[part]
+        total[part] *= step
+        total[part] += here[part]
+
+
+AGGREGATES: Mapping[str, Merge] = {"mean": mean, "weighted": weighted}

@@ -1,8 +1,10 @@
 """`fedse run CONFIG`: the experiment a TOML file describes."""
 
 import json
+import os
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
@@ -23,8 +25,11 @@ from fedse.cli.drive import (
 from fedse.cli.phrases import megabytes
 from fedse.config import Config
 from fedse.config_file import dump_config, load_config
+from fedse.events import Fact
+from fedse.methods import METHODS, one_experiment
 from fedse.run_folder import create_run
 from fedse.site.open import spec_of
+from fedse.trackers import Tracker, require_trackers, tracked
 
 Set = Annotated[
     list[str],
@@ -36,8 +41,16 @@ Set = Annotated[
 ]
 Out = Annotated[Path | None, Parameter(help="Folder the run's own folder is made in.")]
 DryRun = Annotated[bool, Parameter(help="Check everything, start nothing.", show_default=False)]
+MethodOption = Annotated[
+    str | None, Parameter(help=f"A baseline or ablation: {', '.join(METHODS)}.")
+]
+Only = Annotated[str | None, Parameter(help="This client alone, the others left out.")]
 EngineOption = Annotated[
     Engine, Parameter(help="local: no network. simulation, deployment: Flower on this machine.")
+]
+Track = Annotated[
+    list[Tracker],
+    Parameter(help="Tell a tracker the run's numbers; may be repeated.", show_default=False),
 ]
 
 
@@ -48,27 +61,45 @@ def run_verb(
     set_: Set = [],  # noqa: B006  cyclopts reads the default, nobody changes it
     out: Out = None,
     name: Annotated[str | None, Parameter(help="Name of the run's folder; default: time.")] = None,
+    method: MethodOption = None,
+    only: Only = None,
     engine: EngineOption = "local",
+    track: Track = [],  # noqa: B006  as above
     dry_run: DryRun = False,
     json: Json = False,
     plain: Plain = False,
 ) -> None:
     """All rounds of the experiment are committed in a new folder, or nothing was started."""
-    settings = load_config(config, set_)
+    settings = one_experiment(load_config(config, set_), method, only)
     require_members(settings)
     mode = mode_of(sys.stderr, json=json, plain=plain)
     if dry_run:
         tell_plan(settings, mode)
         return
-    start_run(settings, config.read_text(), root_of(out), name=name, engine=engine, mode=mode)
+    given, root = config.read_text(), root_of(out)
+    start_run(settings, given, root, name=name, engine=engine, mode=mode, track=track)
 
 
 def start_run(
-    config: Config, given: str, root: Path, *, name: str | None, engine: Engine, mode: Mode
+    config: Config,
+    given: str,
+    root: Path,
+    *,
+    name: str | None,
+    engine: Engine,
+    mode: Mode,
+    track: Sequence[Tracker] = (),
 ) -> Path:
     """A new run has gone through all its rounds and its result is told; its folder."""
     require_machine(engine)
+    require_trackers(track)
     with shown(mode, config) as observer:
+        observers = [observer]
+
+        def tell(event: str, entry: dict[str, Fact]) -> None:
+            for each in observers:
+                each(event, entry)
+
         run = create_run(
             root,
             config,
@@ -76,12 +107,17 @@ def start_run(
             name=name,
             now=datetime.now(),
             clock=time.time,
-            observers=[observer],
+            observers=[tell],
         )
-        drive(run, engine, observer)
+        observers += tracked(track, run.path, config, environ=os.environ, warn=_warn)
+        drive(run, engine, tell)
     with closing(run):
         tell_result(run, mode)
     return run.path
+
+
+def _warn(message: str) -> None:
+    print(f"warning: {message}", file=sys.stderr, flush=True)
 
 
 def plan_of(config: Config) -> dict[str, Any]:

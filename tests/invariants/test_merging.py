@@ -137,3 +137,18 @@ def test_the_factors_are_bounded_apart():
     gauge = Answer("gauge", ClientStats(), lambda: Adapter(SPEC, vector).to_bytes())
     merged = server_round(CURRENT, [*answers(votes([3])), gauge], config(max_norm=100))
     assert "factor A has norm" in merged.excluded[0].reason
+
+
+@given(seed_list=seeds, lessons=st.lists(st.integers(0, 50), min_size=9, max_size=9))
+def test_the_weighted_ablation_is_the_mean_by_lessons(seed_list: list[int], lessons: list[int]):
+    adapters, counts = votes(seed_list), [max(1, n) for n in lessons[: len(seed_list)]]
+    told = [
+        answer._replace(stats=ClientStats(buffered=n))
+        for answer, n in zip(answers(adapters), lessons, strict=False)
+    ]
+    settings = config("none").model_copy(
+        update={"aggregate": Aggregate(type="weighted", clip="none")}
+    )
+    merged = server_round(CURRENT, told, settings).adapter.vector
+    expected = np.average([a.vector.astype(float) for a in adapters], axis=0, weights=counts)
+    assert merged == pytest.approx(expected, rel=1e-5, abs=1e-5)

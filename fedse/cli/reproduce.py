@@ -1,0 +1,98 @@
+"""`fedse reproduce TABLE`: make a table of the docs again, from pinned settings and seeds."""
+
+import os
+import sys
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from fedse.cli.drive import require_machine, require_members
+from fedse.config_keys import closest
+from fedse.errors import ConfigError
+from fedse.reproduce.jobs import Found, do_jobs
+from fedse.reproduce.results import TableResult, gather
+from fedse.reproduce.tables import (
+    QUICK_SEEDS,
+    SEEDS,
+    TABLES,
+    Job,
+    arms_of,
+    jobs_of,
+    questions_of,
+)
+from fedse.reproduce.tell import markdown, text
+from fedse.run import write_durably
+from fedse.run_folder import installed_versions, runs_root
+
+
+def reproduce_verb(
+    table: Annotated[str, Parameter(help=f"One of {', '.join(TABLES)}.")],
+    /,
+    *,
+    quick: Annotated[bool, Parameter(help="Fewer arms, rounds and seeds; minutes.")] = False,
+    seeds: Annotated[int | None, Parameter(help="How many; default 5, quick 3.")] = None,
+    jobs: Annotated[int | None, Parameter(help="Processes; default one per core.")] = None,
+    out: Annotated[Path | None, Parameter(help="Folder for runs and results.")] = None,
+    json: Annotated[bool, Parameter(help="Print the result file.", show_default=False)] = False,
+) -> None:
+    """The table is made, told beside what was expected, and in a file. Goes on where it ended."""
+    if table not in TABLES:
+        near = closest(table, list(TABLES))
+        raise ConfigError(
+            f"there is no table {table!r}, known are {', '.join(TABLES)}",
+            hint=f"did you mean {near!r}?" if near else "",
+        )
+    count = seeds if seeds is not None else QUICK_SEEDS if quick else SEEDS
+    if count < 1:
+        raise ConfigError(f"--seeds must be at least 1, got {count}")
+    require_machine("local")
+    root = out if out is not None else runs_root(os.environ).parent / "reproduce"
+    result = make(table, count, root, quick=quick, jobs=jobs or os.cpu_count() or 1)
+    name = f"{table}-quick" if quick else table
+    body = result.model_dump_json() + "\n"
+    write_durably(root / f"{name}.json", body.encode())
+    write_durably(root / f"{name}.md", markdown(result).encode())
+    print(body if json else text(result, expected(name)))
+    print(f"\nresult file  {root / name}.json", file=sys.stderr)
+
+
+def make(table: str, seeds: int, root: Path, *, quick: bool, jobs: int) -> TableResult:
+    """The result of the table, every experiment in `root` finished."""
+    wanted = arms_of(TABLES[table], quick=quick)
+    todo = jobs_of(wanted, range(seeds), quick=quick)
+    for config in {job.arm: job.config for job in todo}.values():
+        require_members(config)
+    found = do_jobs(todo, root, workers=jobs, tell=_tell)
+    return TableResult(
+        table=table,
+        quick=quick,
+        worlds={
+            arm.label: {
+                client.name: client.env
+                for job in todo
+                if job.arm == arm.label
+                for client in job.config.clients
+            }
+            for arm in wanted
+        },
+        arms=gather(todo, found),
+        questions=[(q.better, q.worse) for q in questions_of(TABLES[table], wanted)],
+        config=todo[0].config.model_dump(mode="json"),
+        versions=installed_versions(),
+    )
+
+
+def expected(name: str) -> TableResult | None:
+    """The result that is shipped with the package, if there is one."""
+    file = files("fedse.reproduce").joinpath("expected", f"{name}.json")
+    return TableResult.model_validate_json(file.read_text()) if file.is_file() else None
+
+
+def _tell(done: int, total: int, job: Job, found: Found) -> None:
+    print(
+        f"{done} of {total}  {job.config.run.name} seed {job.seed}  {found.cpu_seconds:.0f} CPU-s",
+        file=sys.stderr,
+        flush=True,
+    )

@@ -1,0 +1,122 @@
+"""Do the experiments of a table: on several processes, each once, from where it was left.
+
+What a job found is one small JSON file named after its settings, so a table that shares an arm
+with another finds it done, and a table that was interrupted goes on.
+"""
+
+import multiprocessing
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+
+from fedse.config import Config
+from fedse.held_out import outcomes
+from fedse.local import run_local
+from fedse.reproduce.tables import Job
+from fedse.run import Run, write_durably
+from fedse.run_folder import create_run, held, open_run
+from fedse.types import Drift, Record, digest_of
+
+
+class Found(Record):
+    """What one experiment brought; all of it follows from its settings but the seconds."""
+
+    clients: dict[str, tuple[str, str]]
+    """Held-out games before and after, in order: 1 = won."""
+    curve: dict[int, dict[str, tuple[int, int]]]
+    """Round -> client -> games won and played by the adapter after it."""
+    adapter: str
+    """Digest of the final adapter."""
+    payload: int
+    """Bytes of one adapter, one way."""
+    bytes_moved: int
+    buffered: dict[str, int]
+    drift: list[Drift | None]
+    cpu_seconds: float
+
+
+Tell = Callable[[int, int, Job, Found], None]
+
+
+def key_of(config: Config) -> str:
+    """Equal for experiments that would give the same bits."""
+    settings = config.model_dump(mode="json", exclude={"run": {"name", "workers"}})
+    return digest_of(settings)[:16]
+
+
+def do_jobs(jobs: Sequence[Job], root: Path, *, workers: int, tell: Tell) -> dict[str, Found]:
+    """Every job's finding by key; done ones are read, the others are done now."""
+    found = {
+        key: read for key in {key_of(job.config) for job in jobs} if (read := _read(root, key))
+    }
+    todo = {key_of(job.config): job for job in jobs if key_of(job.config) not in found}
+    total = len(found) + len(todo)
+    for key, done in _done(todo, root, workers):
+        found[key] = done
+        tell(len(found), total, todo[key], done)
+    return found
+
+
+def _done(todo: dict[str, Job], root: Path, workers: int) -> Iterator[tuple[str, Found]]:
+    if not todo:
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(workers, len(todo)), context) as pool:
+        asked = {pool.submit(do_job, job.config, root): key for key, job in todo.items()}
+        try:
+            for done in as_completed(asked):
+                yield asked[done], done.result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def do_job(config: Config, root: Path) -> Found:
+    """The experiment is finished and its finding is on disk."""
+    key, started = key_of(config), time.process_time()
+    with closing(_open(config, root / "runs" / key)) as run, held(run.path):
+        run_local(run)
+        found = _found(run, time.process_time() - started)
+    target = root / "found" / f"{key}.json"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_durably(target, found.model_dump_json().encode())
+    return found
+
+
+def _open(config: Config, path: Path) -> Run:
+    if (path / "run.json").is_file():
+        return open_run(path, clock=time.time)
+    now = datetime.now()
+    return create_run(path.parent, config, given="", name=path.name, now=now, clock=time.time)
+
+
+def _found(run: Run, cpu_seconds: float) -> Found:
+    rounds, results = run.config.run.rounds, list(run.results())
+    before, after = outcomes(run.path, 0), outcomes(run.path, rounds)
+    evals = {round: run.evals(round) for round in range(rounds + 1)}
+    return Found(
+        clients={client: (_bits(before[client]), _bits(after[client])) for client in after},
+        curve={
+            round: {c: (stats.eval_succeeded, stats.eval_played) for c, stats in found.items()}
+            for round, found in evals.items()
+            if found
+        },
+        adapter=run.adapter(rounds).digest,
+        payload=run.spec.nbytes,
+        bytes_moved=sum(result.bytes_up + result.bytes_down for result in results),
+        buffered={client: stats.buffered for client, stats in results[-1].stats.items()},
+        drift=[result.drift for result in results],
+        cpu_seconds=round(cpu_seconds, 1),
+    )
+
+
+def _bits(won: Sequence[bool]) -> str:
+    return "".join("1" if game else "0" for game in won)
+
+
+def _read(root: Path, key: str) -> Found | None:
+    path = root / "found" / f"{key}.json"
+    return Found.model_validate_json(path.read_text()) if path.is_file() else None

@@ -1,0 +1,190 @@
+"""Findings -> a table: every arm's success with its interval, every question with its answer.
+
+The file this makes holds every game of every seed, so each figure of the docs is computed from it
+and anybody can compute another.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from fedse.evaluate import Interval, Rate, micro
+from fedse.paired import Blocks, Differences, holm, minimum_detectable, paired_differences
+from fedse.reproduce.jobs import Found, key_of
+from fedse.reproduce.tables import Job, Question
+from fedse.types import Record
+
+SCHEMA_VERSION = 1
+BOOTSTRAP_SEED = 0
+
+
+class SeedResult(Record):
+    """One arm under one seed; lone clients put together."""
+
+    clients: dict[str, tuple[str, str]]
+    """Held-out games before and after, in order: 1 = won."""
+    curve: dict[int, dict[str, tuple[int, int]]]
+    adapters: dict[str, str]
+    """Experiment -> digest of its final adapter."""
+    bytes_moved: int
+    payload: int
+    merge_error: tuple[float, float] | None
+    """In the first and in the last round; None where nothing was averaged."""
+    cosine: tuple[float, float] | None
+    """Mean cosine of an update to the merged one, in the first and in the last round."""
+    cpu_seconds: float
+
+
+class TableResult(Record):
+    """All a table needs to be drawn."""
+
+    schema_version: int = SCHEMA_VERSION
+    table: str
+    quick: bool
+    worlds: dict[str, dict[str, str]]
+    """Arm -> client -> environment."""
+    arms: dict[str, dict[int, SeedResult]]
+    """Arm -> seed."""
+    questions: list[tuple[str, str]]
+    config: dict[str, Any]
+    """Settings of the first arm; what other arms change is in the names of the methods."""
+    versions: dict[str, str]
+
+
+class Line(NamedTuple):
+    """An arm over all its seeds."""
+
+    arm: str
+    before: Rate
+    after: Rate
+    envs: dict[str, Rate]
+    macro: float
+    megabytes: float
+    """Moved per client and round, both ways."""
+    cpu_seconds: float
+    """Of one seed, on average."""
+
+
+class AnswerTo(NamedTuple):
+    """What a question came to; differences are `better` minus `worse`."""
+
+    question: Question
+    found: Differences
+    p_holm: float
+    detectable: float
+    """A smaller difference than this would probably have been missed."""
+
+    @property
+    def verdict(self) -> str:
+        low, high = self.found.micro.interval
+        return "higher" if low > 0 else "lower" if high < 0 else "no difference found"
+
+
+def gather(jobs: Sequence[Job], found: Mapping[str, Found]) -> dict[str, dict[int, SeedResult]]:
+    """Every arm's seeds, the lone clients of an arm together."""
+    parts: dict[tuple[str, int], list[tuple[Job, Found]]] = {}
+    for job in jobs:
+        parts.setdefault((job.arm, job.seed), []).append((job, found[key_of(job.config)]))
+    arms: dict[str, dict[int, SeedResult]] = {}
+    for (arm, seed), done in parts.items():
+        arms.setdefault(arm, {})[seed] = _together(done)
+    return arms
+
+
+def _together(done: Sequence[tuple[Job, Found]]) -> SeedResult:
+    found = [part for _, part in done]
+    rounds = sorted({round for part in found for round in part.curve})
+    merged = [d for d in found[0].drift if d and len(d.cosine) > 1]
+    cosines = [sum(d.cosine.values()) / len(d.cosine) for d in merged]
+    return SeedResult(
+        clients={client: bits for part in found for client, bits in part.clients.items()},
+        curve={
+            round: {c: count for part in found for c, count in part.curve.get(round, {}).items()}
+            for round in rounds
+        },
+        adapters={job.config.run.name: part.adapter for job, part in done},
+        bytes_moved=sum(part.bytes_moved for part in found) if merged else 0,
+        payload=found[0].payload,
+        merge_error=(merged[0].merge_error, merged[-1].merge_error) if merged else None,
+        cosine=(cosines[0], cosines[-1]) if merged else None,
+        cpu_seconds=round(sum(part.cpu_seconds for part in found), 1),
+    )
+
+
+def lines(result: TableResult) -> list[Line]:
+    """The arms in the order of the table."""
+    return [_line(result, arm, seeds) for arm, seeds in result.arms.items()]
+
+
+def _line(result: TableResult, arm: str, seeds: Mapping[int, SeedResult]) -> Line:
+    env_of = result.worlds[arm]
+    after = _rates(seeds, env_of, last=True)
+    rounds = max(round for seed in seeds.values() for round in seed.curve)
+    moved = sum(seed.bytes_moved for seed in seeds.values()) / len(seeds) / rounds / len(env_of)
+    return Line(
+        arm=arm,
+        before=micro(list(_rates(seeds, env_of, last=False).values())),
+        after=micro(list(after.values())),
+        envs=after,
+        macro=sum(rate.value for rate in after.values()) / len(after),
+        megabytes=moved / 1e6,
+        cpu_seconds=sum(seed.cpu_seconds for seed in seeds.values()) / len(seeds),
+    )
+
+
+def _rates(
+    seeds: Mapping[int, SeedResult], env_of: Mapping[str, str], *, last: bool
+) -> dict[str, Rate]:
+    bits: dict[str, str] = {}
+    for seed in seeds.values():
+        for client, games in seed.clients.items():
+            env = env_of[client]
+            bits[env] = bits.get(env, "") + games[last]
+    return {env: Rate(bits[env].count("1"), len(bits[env])) for env in sorted(bits)}
+
+
+def answers(result: TableResult) -> list[AnswerTo]:
+    """Every question with paired intervals over seeds and games, p corrected for their number."""
+    asked = [Question(*pair) for pair in result.questions]
+    found = {question: _difference(result, question) for question in asked}
+    p = holm({" ".join(question): found[question].micro.p for question in asked})
+    return [
+        AnswerTo(question, found[question], p[" ".join(question)], _detectable(result, question))
+        for question in asked
+    ]
+
+
+def _difference(result: TableResult, question: Question) -> Differences:
+    better, worse = (_blocks(result, arm) for arm in question)
+    return paired_differences(better, worse, seed=BOOTSTRAP_SEED)
+
+
+def _blocks(result: TableResult, arm: str) -> dict[str, Blocks]:
+    """Environment -> seed -> games, those of the environment's clients one after another."""
+    env_of = result.worlds[arm]
+    blocks: dict[str, list[list[bool]]] = {}
+    for env in sorted(set(env_of.values())):
+        blocks[env] = [
+            [bit == "1" for c in sorted(env_of) if env_of[c] == env for bit in seed.clients[c][1]]
+            for seed in result.arms[arm].values()
+        ]
+    return dict(blocks)
+
+
+def _detectable(result: TableResult, question: Question) -> float:
+    better, worse = (_flat(_blocks(result, arm)) for arm in question)
+    apart = sum(x != y for x, y in zip(better, worse, strict=True)) / len(better)
+    return minimum_detectable(len(better), sum(worse) / len(worse), discordant=apart)
+
+
+def _flat(blocks: Mapping[str, Blocks]) -> list[bool]:
+    return [won for env in blocks.values() for seed in env for won in seed]
+
+
+def agrees(got: Rate, expected: Rate) -> bool:
+    """Whether the intervals of the two overlap."""
+    first, second = got.interval, expected.interval
+    return overlap(first, second)
+
+
+def overlap(first: Interval, second: Interval) -> bool:
+    return first.low <= second.high and second.low <= first.high

@@ -1,0 +1,155 @@
+"""The tables `fedse reproduce` can make: which arms, on which experiment, over which seeds.
+
+An arm is a method applied to a pinned experiment file; everything else follows from the seed.
+"""
+
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any, Literal, NamedTuple
+
+from fedse.config import Config
+from fedse.config_file import parse_config
+from fedse.methods import METHODS, apply_method, with_settings
+
+World = Literal["five-worlds", "one-world"]
+
+
+class Arm(NamedTuple):
+    """One line of a table."""
+
+    label: str
+    method: str = "fed-se"
+    settings: Mapping[str, Any] = {}
+    world: World = "five-worlds"
+
+    @property
+    def about(self) -> str:
+        return METHODS[self.method].about
+
+
+class Question(NamedTuple):
+    """A comparison the table was made for: is `better` better than `worse`?"""
+
+    better: str
+    worse: str
+
+
+class Table(NamedTuple):
+    title: str
+    arms: tuple[Arm, ...]
+    questions: tuple[Question, ...]
+    """Asked together, so their p-values are corrected together."""
+    quick: tuple[str, ...] = ()
+    """Labels of the arms the quick form has; all where empty."""
+
+
+class Job(NamedTuple):
+    """One experiment of one arm and seed; an arm of lone clients has several."""
+
+    arm: str
+    seed: int
+    config: Config
+
+
+SEEDS, QUICK_SEEDS = 5, 3
+# The quick form asks the same in a smaller way: fewer rounds, fewer seeds, its own figures.
+QUICK: Mapping[str, Any] = {"run.rounds": 5}
+
+
+def _against(better: str, *worse: str) -> tuple[Question, ...]:
+    return tuple(Question(better, other) for other in worse)
+
+
+def _same_world(label: str, method: str) -> Arm:
+    return Arm(label, method, world="one-world")
+
+
+def _rank(rank: int) -> Arm:
+    # alpha = 2 rank, so that the scaling is the published one for every rank.
+    return Arm(f"rank {rank}", settings={"model.rank": rank, "model.alpha": 2.0 * rank})
+
+
+TABLES: Mapping[str, Table] = {
+    "main": Table(
+        "Does it work, and is it federation that does it?",
+        (
+            Arm("fed-se"),
+            Arm("fedit", "fedit"),
+            Arm("local-static", "local-static"),
+            Arm("local-evolve", "local-evolve"),
+            Arm("central-static", "central-static"),
+            Arm("central-evolve", "central-evolve"),
+        ),
+        _against(
+            "fed-se", "fedit", "local-static", "local-evolve", "central-static", "central-evolve"
+        ),
+        ("fed-se", "fedit", "local-evolve"),
+    ),
+    "ablations": Table(
+        "Which part of the method does it?",
+        (
+            Arm("fed-se"),
+            Arm("no-filter", "no-filter"),
+            Arm("no-history", "no-history"),
+            Arm("no-experience", "no-experience"),
+            Arm("weighted", "weighted"),
+            Arm("no-clip", "no-clip"),
+        ),
+        _against("fed-se", "no-filter", "no-history", "no-experience", "weighted", "no-clip"),
+        ("fed-se", "no-filter", "no-history"),
+    ),
+    "ranks": Table(
+        "How much does a larger adapter buy?",
+        (_rank(2), _rank(4), _rank(8), _rank(16)),
+        (Question("rank 8", "rank 2"), Question("rank 8", "rank 4"), Question("rank 16", "rank 8")),
+        ("rank 2", "rank 8"),
+    ),
+    "heterogeneity": Table(
+        "When does federation help: the same world with other tasks, or other worlds?",
+        (
+            Arm("five worlds, fed-se"),
+            Arm("five worlds, local-evolve", "local-evolve"),
+            Arm("five worlds, central-evolve", "central-evolve"),
+            Arm("five worlds, step 3", settings={"aggregate.step": 3.0}),
+            _same_world("one world, fed-se", "fed-se"),
+            _same_world("one world, local-evolve", "local-evolve"),
+            _same_world("one world, central-evolve", "central-evolve"),
+        ),
+        (
+            Question("five worlds, fed-se", "five worlds, local-evolve"),
+            Question("five worlds, central-evolve", "five worlds, fed-se"),
+            Question("five worlds, step 3", "five worlds, fed-se"),
+            Question("one world, fed-se", "one world, local-evolve"),
+            Question("one world, central-evolve", "one world, fed-se"),
+        ),
+        ("one world, fed-se", "one world, local-evolve"),
+    ),
+}
+
+
+def arms_of(table: Table, *, quick: bool) -> list[Arm]:
+    """The arms of the table, or of its quick form."""
+    return [arm for arm in table.arms if not quick or not table.quick or arm.label in table.quick]
+
+
+def questions_of(table: Table, arms: list[Arm]) -> list[Question]:
+    """The questions these arms can answer."""
+    here = {arm.label for arm in arms}
+    return [question for question in table.questions if {*question} <= here]
+
+
+def jobs_of(arms: list[Arm], seeds: range, *, quick: bool) -> list[Job]:
+    """All experiments, seed by seed, so that an unfinished table is one of fewer seeds."""
+    return [
+        Job(arm.label, seed, config)
+        for seed in seeds
+        for arm in arms
+        for config in apply_method(_config(arm, seed, quick=quick), arm.method)
+    ]
+
+
+def _config(arm: Arm, seed: int, *, quick: bool) -> Config:
+    name = f"{arm.world}.toml"
+    text = files("fedse.reproduce").joinpath(name).read_text(encoding="utf-8")
+    smaller = QUICK if quick else {}
+    return with_settings(parse_config(text, name), {**smaller, **arm.settings, "run.seed": seed})

@@ -1,0 +1,139 @@
+"""A table's result in words: for the terminal, and as Markdown for the docs."""
+
+from collections.abc import Sequence
+
+from fedse.evaluate import Rate
+from fedse.paired import Difference
+from fedse.reproduce.results import AnswerTo, Line, TableResult, agrees, answers, lines
+from fedse.reproduce.tables import TABLES
+
+
+def text(got: TableResult, expected: TableResult | None) -> str:
+    """What was found, beside what was expected where that is known."""
+    seeds = max(len(seeds) for seeds in got.arms.values())
+    head = [f"{TABLES[got.table].title}", f"success on held-out games over {seeds} seeds", ""]
+    known = {line.arm: line for line in lines(expected)} if expected else {}
+    width = max(len(arm) for arm in got.arms)
+    body = [_text_line(line, known.get(line.arm), width) for line in lines(got)]
+    same = _same_bits(got, expected) if expected else ""
+    return "\n".join([*head, *body, "", *map(sentence, answers(got)), *([same] if same else [])])
+
+
+def _text_line(line: Line, known: Line | None, width: int) -> str:
+    told = f"  {line.arm:<{width}}  {line.before.value:.3f} -> {_rate(line.after)}"
+    if known is None:
+        return told
+    word = "agrees" if agrees(line.after, known.after) else "DIFFERS"
+    return f"{told}  expected {_rate(known.after)}  {word}"
+
+
+def _same_bits(got: TableResult, expected: TableResult) -> str:
+    pairs = [
+        (digest, expected.arms.get(arm, {}).get(seed))
+        for arm, seeds in got.arms.items()
+        for seed, result in seeds.items()
+        for digest in [result.adapters]
+    ]
+    known = [(mine, other.adapters) for mine, other in pairs if other is not None]
+    same = sum(mine == other for mine, other in known)
+    return f"\n{same} of {len(known)} results have the expected adapters, bit for bit"
+
+
+def sentence(answer: AnswerTo) -> str:
+    """One question and its answer, for a person."""
+    better, worse = answer.question
+    found = answer.found.micro
+    size = f"{found.value:+.3f} ({found.low:+.3f} to {found.high:+.3f}), p {answer.p_holm:.3f}"
+    if answer.verdict == "no difference found":
+        missed = f"one of less than {answer.detectable:.3f} would probably have been missed"
+        return f"{better} against {worse}: {size}: no difference found; {missed}"
+    return f"{better} against {worse}: {size}: {answer.verdict}"
+
+
+def markdown(result: TableResult) -> str:
+    """The table as a section of the docs."""
+    title = TABLES[result.table].title
+    seeds = sorted({seed for seeds in result.arms.values() for seed in seeds})
+    games = lines(result)[0].after.n
+    command = f"fedse reproduce {result.table}" + (" --quick" if result.quick else "")
+    parts = [
+        f"## {title}",
+        f"`{command}`, seeds {seeds[0]} to {seeds[-1]}; {games} held-out games per arm, Wilson 95 %"
+        " intervals. Differences are over the same games, with a bootstrap over seeds and games;"
+        " p is corrected for the number of questions (Holm).",
+        _arms_table(lines(result)),
+        _questions_table(answers(result)),
+    ]
+    averaged = _averaging_table(result)
+    return "\n\n".join([*parts, *([averaged] if averaged else [])]) + "\n"
+
+
+def _arms_table(found: Sequence[Line]) -> str:
+    envs = sorted({env for line in found for env in line.envs})
+    head = ["arm", "before", "all games", "mean of worlds", *envs, "MB", "CPU-s"]
+    rows = [
+        [
+            line.arm,
+            f"{line.before.value:.2f}",
+            f"**{_rate(line.after)}**",
+            f"{line.macro:.2f}",
+            *(_short(line.envs.get(env)) for env in envs),
+            f"{line.megabytes:.2f}",
+            f"{line.cpu_seconds:.0f}",
+        ]
+        for line in found
+    ]
+    note = "MB: moved per client and round, both ways. CPU-s: one seed, on average."
+    return "\n".join([_table(head, rows), "", note])
+
+
+def _questions_table(found: Sequence[AnswerTo]) -> str:
+    head = ["question", "all games", "mean of worlds", "p (Holm)", "answer"]
+    rows = [
+        [
+            " against ".join(answer.question),
+            _difference(answer.found.micro),
+            _difference(answer.found.macro),
+            f"{answer.p_holm:.3f}",
+            answer.verdict
+            + (f" (< {answer.detectable:.3f} missed)" if answer.verdict[0] == "n" else ""),
+        ]
+        for answer in found
+    ]
+    return _table(head, rows)
+
+
+def _averaging_table(result: TableResult) -> str:
+    rows = []
+    for arm, seeds in result.arms.items():
+        pairs = [(s.merge_error, s.cosine) for s in seeds.values() if s.merge_error and s.cosine]
+        if not pairs or all(error[1] < 1e-6 for error, _ in pairs):
+            continue
+        columns = [[p[part][when] for p in pairs] for part in (0, 1) for when in (0, 1)]
+        rows.append([arm, *(f"{sum(column) / len(column):.3f}" for column in columns)])
+    if not rows:
+        return ""
+    head = ["arm", "merge error, first", "last round", "cosine, first", "last round"]
+    note = (
+        "Merge error: ||mean(BA) - mean(B) mean(A)|| / ||mean(BA)||. Cosine: of a client's update"
+        " to the merged one, mean over clients; updates at right angles give 1/sqrt(K)."
+    )
+    return "\n".join([_table(head, rows), "", note])
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows)]
+    return "\n".join(lines)
+
+
+def _rate(rate: Rate) -> str:
+    low, high = rate.interval
+    return f"{rate.value:.3f} ({low:.3f}-{high:.3f})"
+
+
+def _short(rate: Rate | None) -> str:
+    return f"{rate.value:.2f}" if rate else ""
+
+
+def _difference(found: Difference) -> str:
+    return f"{found.value:+.3f} ({found.low:+.3f} to {found.high:+.3f})"
