@@ -33,11 +33,16 @@ VERBS = {
     "run": ("Run the experiment a TOML file describes.", "run my.toml --set run.rounds=3"),
     "resume": ("Go on with a run that was interrupted.", "resume last"),
     "eval": ("Measure an adapter of a run in fresh games.", "eval last --round 0"),
+    "compare": ("Which of several runs is better, and how sure is that.", "compare a b"),
+    "report": ("Write a run, or several, as one HTML page.", "report last --open"),
     "runs": ("List the runs on this machine and what became of them.", "runs --json"),
+    "view": ("Show what the agents saw and said in a run.", "view last --outcome failure"),
+    "export": ("Write episodes, results or an adapter for other tools.", "export results last"),
+    "reproduce": ("Make a table of the docs again, with its seeds.", "reproduce main --quick"),
     "config": ("Look at an experiment file, check it, explain it.", "config explain train.lr"),
     "env": ("List environments, check one, play one yourself.", "env play wordle"),
 }
-GROUPS = ("config", "env")
+GROUPS = ("config", "env", "export")
 
 
 def build_app() -> App:

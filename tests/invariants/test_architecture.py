@@ -15,10 +15,11 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = [
     "types errors seeds events",
     "config config_file config_keys toml_lines envs agent.prompt agent.policy select"
-    " aggregate base_model",
-    "rollout buffer parties tally train agent.hf evaluate",
+    " aggregate base_model methods",
+    "rollout buffer parties tally train agent.hf evaluate paired",
     "rounds",
-    "run run_folder run_list export coordinator site serve local pooled flower testing",
+    "run run_folder run_list held_out arms comparison export coordinator site serve local"
+    " exports trackers pooled flower testing reproduce",
     "report cli",
     "__init__ __main__",
 ]
@@ -34,7 +35,14 @@ ALLOWED = {
     "uvicorn": ("serve",),
     "cyclopts": ("cli",),
     "rich": ("cli", "report"),
+    "jinja2": ("report",),
     "sqlite3": ("buffer", "run", "envs.shop.search"),
+    "inspect_ai": ("exports.inspect_log",),
+    "pyarrow": ("exports.parquet",),
+    "tensorboard": ("trackers",),
+    "trackio": ("trackers",),
+    "mlflow": ("trackers",),
+    "wandb": ("trackers",),
     "pickle": (),
 }
 

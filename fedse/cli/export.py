@@ -1,0 +1,151 @@
+"""`fedse export`: episodes, results and adapters of a run in forms other tools read."""
+
+import json as json_format
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import App, Parameter
+
+from fedse.cli.phrases import counted
+from fedse.cli.resume import RunName
+from fedse.cli.view import ClientName, EnvName, OutcomeName, Round, RunOrHome, SplitName, TaskId
+from fedse.errors import ConfigError, StoreError, boundary
+from fedse.export import export_adapter
+from fedse.exports.episodes import (
+    Episode,
+    Place,
+    Wanted,
+    find_place,
+    list_episodes,
+    matching,
+    row_of,
+    said,
+    system_prompts,
+)
+from fedse.exports.inspect_log import Origin, write_inspect_logs
+from fedse.exports.parquet import write_parquet
+from fedse.exports.results import last_measured, results_of
+from fedse.run_folder import find_run, open_run, read_card, runs_root
+
+app = App(name="export", help_format="plaintext", help_epilogue="")
+
+Form = Literal["inspect", "parquet"]
+AdapterRound = Annotated[int | None, Parameter(help="Which adapter; default: the last.")]
+
+
+@app.command
+def trajectories(
+    run: RunOrHome = "last",
+    /,
+    *,
+    to: Annotated[Form, Parameter(help="parquet: one file. inspect: a folder of logs.")],
+    out: Annotated[Path, Parameter(help="The file or folder to make.")],
+    kept: Annotated[
+        bool, Parameter(help="Only episodes that were learned from.", show_default=False)
+    ] = False,
+    round: Round = None,
+    client: ClientName = None,
+    env: EnvName = None,
+    outcome: OutcomeName = None,
+    split: SplitName = None,
+    task: TaskId = None,
+) -> None:
+    """Write what the agents saw and said, for training or for a viewer.
+
+    This is private data: keep the file where the run is allowed to be.
+
+    Example: fedse export trajectories last --to parquet --out won.parquet --kept
+    """
+    place = find_place(run, runs_root(os.environ))
+    wanted = Wanted(round, client, env, outcome, split, task, kept)
+    chosen = matching(list_episodes(place), wanted)
+    if not chosen:
+        raise ConfigError("no episode matches, nothing was written", hint=f"fedse view {run}")
+    rows = _rows(place, chosen)
+    if to == "parquet":
+        _require_new(out)
+        written = write_parquet(rows, out)
+        print(f"{counted(written, 'episode')} in {out}")
+    else:
+        logs = list(write_inspect_logs(rows, out, _origin(place)))
+        print(f"{counted(len(logs), 'log')} in {out}; look: inspect view --log-dir {out}")
+
+
+@app.command
+def results(
+    run: RunName = "last",
+    /,
+    *,
+    out: Annotated[Path, Parameter(help="The JSON file to make.")],
+    round: AdapterRound = None,
+) -> None:
+    """Write the held-out success per environment as lm-eval writes results.
+
+    Example: fedse export results last --out results.json
+    """
+    path = find_run(run, runs_root(os.environ))
+    _require_new(out)
+    with closing(open_run(path, clock=time.time)) as opened:
+        chosen = last_measured(opened) if round is None else round
+        found = results_of(opened, read_card(path), chosen)
+    with boundary(StoreError, f"export to {out}"):
+        out.write_text(json_format.dumps(found, indent=2) + "\n", encoding="utf-8")
+    print(f"success of round {chosen} in {out}")
+
+
+@app.command
+def adapter(
+    run: RunName = "last",
+    /,
+    *,
+    out: Annotated[Path, Parameter(help="The folder to make.")],
+    round: AdapterRound = None,
+) -> None:
+    """Write an adapter of a run as a PEFT folder.
+
+    Example: fedse export adapter last --round 3 --out my-adapter
+    """
+    _require_new(out)
+    with closing(open_run(find_run(run, runs_root(os.environ)), clock=time.time)) as opened:
+        chosen = (opened.committed or 0) if round is None else round
+        folder = export_adapter(opened.adapter(chosen), out)
+    print(f"adapter of round {chosen} in {folder}")
+
+
+def _rows(place: Place, chosen: list[Episode]) -> Iterator[dict[str, Any]]:
+    """The episodes whose text is there; how many lack it is told on stderr."""
+    prompts, lacking = system_prompts(place), 0
+    for episode, told in said(chosen):
+        if told is None:
+            lacking += 1
+            continue
+        system = prompts.get(episode.source.client, "")
+        yield row_of(episode, told, run_id=place.run_id, system=system)
+    if lacking == len(chosen):
+        raise StoreError(
+            "nothing was written: what was said in these episodes was not kept",
+            hint="set buffer.keep_played = true, or export those learned from with --kept",
+        )
+    if lacking:
+        told_of = f"{counted(lacking, 'episode')} left out, their text was not kept"
+        print(f"{told_of} (buffer.keep_played = false)", file=sys.stderr)
+
+
+def _origin(place: Place) -> Origin:
+    if place.config is None:
+        now = datetime.now().astimezone()
+        return Origin(place.run_id, place.sources[0].experiment, "unknown", now)
+    created = datetime.fromisoformat(read_card(place.path).created)
+    base = Path(place.config.model.base).name
+    return Origin(place.run_id, place.config.run.name, base, created)
+
+
+def _require_new(out: Path) -> None:
+    if out.exists():
+        raise ConfigError(f"{out} is there already", hint="choose another --out")

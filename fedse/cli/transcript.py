@@ -1,0 +1,179 @@
+"""Episodes as text for a terminal: what the agent saw, thought and did, at any width.
+
+Texts of a world are data: nothing in them can move the cursor, set a colour or reverse a line.
+Who speaks is told by a mark as well as by a style, so nothing is lost without colours.
+"""
+
+import re
+import sys
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from io import TextIOWrapper
+from shutil import get_terminal_size
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.text import Text
+
+from fedse.exports.episodes import Episode
+from fedse.types import Trajectory
+
+SAW, THOUGHT, DID = "|", "~", ">"
+STYLES = {SAW: "dim", THOUGHT: "italic cyan", DID: "bold"}
+OUTCOMES = {"success": "green", "failure": "red", "truncated": "yellow", "broken": "magenta"}
+# Joiners of scripts and emoji; invisible, but they move nothing.
+HARMLESS = "\n\t\u200c\u200d"
+LETTERS_OF_DIGEST = 12
+# Columns below which wrapping helps nobody.
+NARROWEST = 40
+# More rounds than this do not fit one screen; the newest are shown.
+MOST_ROWS = 40
+
+_ACTION = re.compile(r"action\s*:|</think>", re.IGNORECASE)
+_THOUGHT = re.compile(r"^\s*(thought\s*:|<think>)", re.IGNORECASE)
+
+
+class Saying(NamedTuple):
+    """What an agent said in one turn, apart."""
+
+    thought: str
+    action: str
+
+
+def visible(text: str) -> str:
+    """`text` with every character that could steer a terminal written as an escape."""
+    return "".join(
+        char if char in HARMLESS or unicodedata.category(char)[0] != "C" else _escaped(char)
+        for char in text.replace("\r\n", "\n").replace("\u2028", "\n").replace("\u2029", "\n")
+    )
+
+
+def parted(text: str) -> Saying:
+    """The thought before the last `Action:`, if there is one, and the action."""
+    marks = list(_ACTION.finditer(text))
+    if not marks:
+        return Saying("", text.strip())
+    thought = _THOUGHT.sub("", text[: marks[-1].start()])
+    return Saying(thought.strip(), text[marks[-1].end() :].strip())
+
+
+def console_for(*, plain: bool) -> Console:
+    """Writes to stdout as wide as the terminal is; no escape code at all if `plain`."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        # A terminal that lacks a letter shows its number instead of ending the command.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    return Console(
+        file=sys.stdout,
+        width=max(get_terminal_size().columns, NARROWEST),
+        color_system=None if plain else "auto",
+        force_terminal=False if plain else None,
+        markup=False,
+        emoji=False,
+        highlight=False,
+    )
+
+
+def show_episode(console: Console, episode: Episode, told: Trajectory | None) -> None:
+    """One episode in full: a header of two lines, then its turns."""
+    game = episode.game
+    head = Text.assemble(
+        (f"{f'round {game.round}' if game.round else 'demonstration'}  ", "bold"),
+        (f"{episode.source.client}  ", "bold"),
+        f"{visible(game.task)}  ",
+        (game.outcome, f"bold {OUTCOMES[game.outcome]}"),
+    )
+    show_wrapped(console, "", head)
+    show_wrapped(console, "  ", Text(", ".join(_details(episode, told)), style="dim"))
+    if told is None:
+        return
+    for number, turn in enumerate(told.turns, 1):
+        saying = parted(turn.action)
+        show_said(console, f"{number:>3}", SAW, turn.observation)
+        if saying.thought:
+            show_said(console, "", THOUGHT, saying.thought)
+        show_said(console, "", DID, saying.action)
+    if told.error:
+        show_wrapped(console, "  ", Text(f"broke: {visible(told.error)}", style="magenta"))
+
+
+def show_said(console: Console, label: str, mark: str, text: str) -> None:
+    """What one side said: each line of it under the mark, what is too long goes on below."""
+    for number, line in enumerate(visible(text).split("\n")):
+        margin = f"{'' if number else label:>3} {mark} "
+        show_wrapped(console, margin, Text(line, style=STYLES[mark]))
+
+
+def show_wrapped(console: Console, margin: str, text: Text) -> None:
+    """`text` in as many lines as it takes, indented below `margin`, no blanks at their ends."""
+    text.expand_tabs(8)
+    lines = text.wrap(console, console.width - len(margin), overflow="fold")
+    for number, line in enumerate(lines):
+        line.rstrip()
+        before = " " * len(margin) if number else margin if line else margin.rstrip()
+        console.print(Text.assemble((before, "dim"), line), soft_wrap=True)
+
+
+def summary_rows(found: Iterable[Episode]) -> list[dict[str, int | str]]:
+    """Per round and client: how the games ended, how many are learned from, and the held-out."""
+    counts: dict[tuple[int, str], Counter[str]] = {}
+    for episode in found:
+        game = episode.game
+        row = counts.setdefault((game.round, episode.source.client), Counter())
+        if game.split == "test":
+            row.update(["held_out", *(["held_out_won"] if game.outcome == "success" else [])])
+        else:
+            row.update(["played", game.outcome, *(["kept"] if episode.kept else [])])
+    names = ("played", *OUTCOMES, "kept", "held_out", "held_out_won")
+    return [
+        {"round": round, "client": client, **{name: row[name] for name in names}}
+        for (round, client), row in counts.items()
+    ]
+
+
+def show_summary(console: Console, rows: Sequence[dict[str, int | str]]) -> None:
+    """The table of `summary_rows`; of a long run its newest rounds."""
+    shown = rows[-MOST_ROWS:]
+    width = max(len("client"), *(len(str(row["client"])) for row in shown))
+    titles = ("games", "won", "lost", "cut", "broke", "kept", "held-out")
+    console.print(Text(_line("round", "client", titles, width), style="dim"), soft_wrap=True)
+    before: object = None
+    for row in shown:
+        number = str(row["round"] or "demo") if row["round"] != before else ""
+        before = row["round"]
+        held_out = f"{row['held_out_won']}/{row['held_out']}" if row["held_out"] else ""
+        ended = [str(row[name] or "") for name in ("played", *OUTCOMES, "kept")]
+        line = _line(number, str(row["client"]), (*ended, held_out), width)
+        console.print(Text(line), soft_wrap=True)
+    if len(rows) > len(shown):
+        console.print(Text(f"and {len(rows) - len(shown)} earlier rows: --json", style="dim"))
+
+
+def _line(round: str, client: str, cells: Sequence[str], width: int) -> str:
+    return f"{round:>5}  {client:<{width}}  {'  '.join(f'{c:>5}' for c in cells)}".rstrip()
+
+
+def _details(episode: Episode, told: Trajectory | None) -> Iterable[str]:
+    game = episode.game
+    if game.split == "test":
+        yield f"held-out game of the adapter of round {game.round - 1}"
+    if told:
+        yield f"reward {told.reward:g}"
+        yield f"{len(told.turns)} turns" if len(told.turns) != 1 else "1 turn"
+        by_adapter = re.fullmatch("[0-9a-f]{64}", told.policy)
+        digest = f"adapter {told.policy[:LETTERS_OF_DIGEST]}"
+        yield digest if by_adapter else f"played by {visible(told.policy)}"
+    yield f"seed {game.seed}"
+    if episode.kept:
+        yield "kept for learning"
+    elif episode.dropped != "held-out":
+        yield f"not kept: {episode.dropped}"
+    if not told:
+        yield "its text was not kept"
+
+
+def _escaped(char: str) -> str:
+    code = ord(char)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,0 +1,122 @@
+"""`fedse view [RUN]`: what the agents saw and said, from the client folders on this machine."""
+
+import json as json_format
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from rich.text import Text
+
+from fedse.cli.display import Json, Plain, plain_wanted
+from fedse.cli.drive import root_of
+from fedse.cli.phrases import counted
+from fedse.cli.transcript import console_for, show_episode, show_summary, summary_rows
+from fedse.exports.episodes import (
+    Episode,
+    Place,
+    Wanted,
+    facts_of,
+    find_place,
+    list_episodes,
+    matching,
+    said,
+)
+from fedse.types import Outcome, Split, Trajectory
+
+RunOrHome = Annotated[str, Parameter(help="Path or id of a run, `last`, or a site's home.")]
+Round = Annotated[int | None, Parameter(help="Only this round; 0 = demonstrations.")]
+ClientName = Annotated[str | None, Parameter(help="Only this client.")]
+EnvName = Annotated[str | None, Parameter(help="Only this environment.")]
+OutcomeName = Annotated[Outcome | None, Parameter(help="Only episodes that ended so.")]
+SplitName = Annotated[Split | None, Parameter(help="train: explored. test: held out.")]
+TaskId = Annotated[str | None, Parameter(help="Only this task.")]
+
+# Episodes shown under a summary, and where they were asked for.
+FEW, SOME = 3, 10
+LEGEND = "kept: learned from. held-out: by the adapter that enters the round."
+NOT_KEPT = (
+    "what was said is kept from now on with buffer.keep_played = true in the experiment file; "
+    "episodes that were learned from are always kept"
+)
+
+
+def view_verb(
+    run: RunOrHome = "last",
+    /,
+    *,
+    round: Round = None,
+    client: ClientName = None,
+    env: EnvName = None,
+    outcome: OutcomeName = None,
+    split: SplitName = None,
+    task: TaskId = None,
+    limit: Annotated[
+        int | None, Parameter(help="Newest episodes shown; 0 = all. Default: 10, or 3.")
+    ] = None,
+    json: Json = False,
+    plain: Plain = False,
+) -> None:
+    """The summary and the newest episodes are on stdout, or those that match, in full."""
+    place = find_place(run, root_of(None))
+    found = list_episodes(place)
+    wanted = Wanted(round, client, env, outcome, split, task)
+    chosen = matching(found, wanted)
+    few = FEW if wanted == Wanted() else SOME
+    newest = chosen[-limit:] if limit else chosen if limit == 0 else chosen[-few:]
+    rows = summary_rows(found) if wanted == Wanted() else []
+    if json:
+        _print_json(place, rows, newest)
+    else:
+        _print_text(place, rows, newest, len(chosen), plain=plain or plain_wanted(sys.stdout))
+
+
+def _print_json(place: Place, rows: Sequence[dict[str, Any]], newest: Sequence[Episode]) -> None:
+    if rows:
+        summary = {"event": "summary", "run": str(place.path), "rounds": rows}
+        print(json_format.dumps(summary))
+    for episode, told in said(newest):
+        entry = {"event": "episode", **facts_of(episode, place.run_id), **_told(told)}
+        print(json_format.dumps(entry))
+
+
+def _told(told: Trajectory | None) -> dict[str, Any]:
+    if told is None:
+        return {"turns": None}
+    return {
+        "reward": told.reward,
+        "adapter": told.policy,
+        "error": told.error,
+        "turns": [{"observation": t.observation, "action": t.action} for t in told.turns],
+    }
+
+
+def _print_text(
+    place: Place,
+    rows: Sequence[dict[str, Any]],
+    newest: Sequence[Episode],
+    count: int,
+    *,
+    plain: bool,
+) -> None:
+    console = console_for(plain=plain)
+    if rows:
+        console.print(Text(f"episodes of {place.path}\n", style="bold"), soft_wrap=True)
+        show_summary(console, rows)
+        console.print(Text(LEGEND, style="dim"))
+        console.print()
+    if not count:
+        console.print("no episode matches")
+        return
+    cut = len(newest) < count
+    shown = f"the newest {len(newest)} of {count} episodes" if cut else counted(count, "episode")
+    more = "; choose: --round, --client, --outcome, --task" if rows else "; all: --limit 0"
+    console.print(Text(shown + (more if cut else ""), style="dim"))
+    lacking = False
+    for episode, told in said(newest):
+        console.print()
+        show_episode(console, episode, told)
+        lacking = lacking or told is None
+    if lacking:
+        console.print()
+        console.print(Text(NOT_KEPT, style="dim"))

@@ -1,0 +1,252 @@
+"""The episodes of the clients on this machine: found, filtered, and told as rows and messages.
+
+Reads the clients' own buffers and changes nothing in them. What an agent saw and said stays where
+it is unless the user asks for it, so whatever is made of it here is readable by its owner only.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from fedse.buffer import Buffer, Played
+from fedse.config import Config
+from fedse.config_file import load_config
+from fedse.config_keys import closest
+from fedse.envs.base import make_env
+from fedse.errors import ConfigError, FedSEError, StoreError, boundary
+from fedse.run_folder import find_run
+from fedse.types import Outcome, Split, Trajectory
+
+Dropped = Literal["", "held-out", "failed", "truncated", "broken", "duplicate"]
+WORDS: Mapping[Outcome, Dropped] = {
+    "success": "duplicate",
+    "failure": "failed",
+    "truncated": "truncated",
+    "broken": "broken",
+}
+"""Why an episode of that outcome was not learned from."""
+# Each takes three of the 1024 files a process may usually have open.
+MOST_OPEN = 100
+
+
+class Source(NamedTuple):
+    """One client's record of one experiment."""
+
+    client: str
+    experiment: str
+    buffer: Path
+
+
+class Place(NamedTuple):
+    """A run folder with its clients, or the home of a site."""
+
+    path: Path
+    config: Config | None
+    """None = a site's home, which says nothing about the experiment's settings."""
+    sources: tuple[Source, ...]
+
+    @property
+    def run_id(self) -> str:
+        return self.path.resolve().name
+
+
+class Episode(NamedTuple):
+    """A game on record, and what became of it."""
+
+    source: Source
+    game: Played
+    """Without what was said; `said` fetches that."""
+    dropped: Dropped
+    """Why it was not learned from, empty where it was."""
+
+    @property
+    def kept(self) -> bool:
+        return not self.dropped
+
+    @property
+    def demonstration(self) -> bool:
+        return self.game.round == 0
+
+
+class Wanted(NamedTuple):
+    """Which episodes; None = any."""
+
+    round: int | None = None
+    client: str | None = None
+    env: str | None = None
+    outcome: Outcome | None = None
+    split: Split | None = None
+    task: str | None = None
+    kept: bool = False
+    """Only those that were learned from."""
+
+
+def find_place(name: str, root: Path) -> Place:
+    """The run or site home called `name`: a path, an id in `root`, or `last`."""
+    if not (Path(name) / "run.json").is_file() and (buffers := _buffers(Path(name))):
+        return Place(Path(name), None, tuple(s for b in buffers for s in _sources_of(b)))
+    path = find_run(name, root)
+    config = load_config(path / "config.resolved.toml")
+    named = [
+        Source(client.name, config.run.name, path / "clients" / client.name / "buffer.db")
+        for client in config.clients
+    ]
+    here = tuple(source for source in named if source.buffer.is_file())
+    if not here:
+        raise StoreError(
+            f"run {path.name} has no client's data on this machine: episodes stay at the sites",
+            hint="at a site: fedse view HOME, the folder its worker was given as --home",
+        )
+    return Place(path, config, here)
+
+
+def list_episodes(place: Place) -> list[Episode]:
+    """All episodes there, the oldest first; held-out games are played before a round explores."""
+    order = {source: number for number, source in enumerate(place.sources)}
+    found = [episode for source in place.sources for episode in _episodes(source)]
+    return sorted(found, key=lambda e: (*e.game[:3], order[e.source]))
+
+
+def matching(found: Sequence[Episode], wanted: Wanted) -> list[Episode]:
+    """The episodes that are `wanted`; a name none of them has is an error, not an empty list."""
+    for what, asked, known in (
+        ("client", wanted.client, {episode.source.client for episode in found}),
+        ("environment", wanted.env, {episode.game.env for episode in found}),
+        ("task", wanted.task, {episode.game.task for episode in found}),
+    ):
+        if asked is not None and asked not in known:
+            raise ConfigError(_unknown(what, asked, known))
+    rounds = {episode.game.round for episode in found}
+    if wanted.round is not None and wanted.round not in rounds:
+        there = f"rounds {min(rounds)} to {max(rounds)}" if rounds else "nothing at all"
+        raise ConfigError(f"no episode of round {wanted.round} is on record, only {there}")
+    return [episode for episode in found if _fits(episode, wanted)]
+
+
+def said(episodes: Iterable[Episode]) -> Iterator[tuple[Episode, Trajectory | None]]:
+    """Each episode with all that was said in it; None where that was not kept."""
+    opened: dict[Path, Buffer] = {}
+    try:
+        for episode in episodes:
+            path = episode.source.buffer
+            with boundary(StoreError, f"buffer {path}"):
+                if path not in opened:
+                    if len(opened) == MOST_OPEN:
+                        opened.pop(next(iter(opened))).close()
+                    opened[path] = Buffer(path)
+                told = opened[path].said(episode.source.experiment, episode.game)
+            yield episode, told
+    finally:
+        for buffer in opened.values():
+            buffer.close()
+
+
+def system_prompts(place: Place) -> dict[str, str]:
+    """What each client's agent is told before its first turn; nothing of a site's home is known."""
+    prompts = {}
+    members = place.config.clients if place.config else ()
+    for client in members:
+        try:
+            with closing(make_env(client.env, client.options)) as env:
+                prompts[client.name] = env.system_prompt
+        except FedSEError as error:
+            why = f"the system prompt of client {client.name!r} cannot be told: {error}"
+            raise type(error)(why, hint=error.hint) from error
+    return prompts
+
+
+def messages_of(system: str, episode: Trajectory) -> list[dict[str, str]]:
+    """The episode as a chat: what the world said is the user's part."""
+    messages = [{"role": "system", "content": system}] if system else []
+    for turn in episode.turns:
+        messages += [
+            {"role": "user", "content": turn.observation},
+            {"role": "assistant", "content": turn.action},
+        ]
+    return messages
+
+
+def facts_of(episode: Episode, run_id: str) -> dict[str, Any]:
+    """What is on record of an episode beside what was said in it."""
+    client, game = episode.source.client, episode.game
+    return {
+        "id": f"{run_id}/{client}/{game.round}/{game.split}/{game.position}",
+        "run_id": run_id,
+        "round": game.round,
+        "client": client,
+        "env": game.env,
+        "task_id": game.task,
+        "seed": game.seed,
+        "split": game.split,
+        "outcome": game.outcome,
+        "success": game.outcome == "success",
+        "demonstration": episode.demonstration,
+        "kept": episode.kept,
+        "drop_reason": episode.dropped or None,
+    }
+
+
+def row_of(episode: Episode, told: Trajectory, *, run_id: str, system: str) -> dict[str, Any]:
+    """The episode as one flat record with its `messages`."""
+    return {
+        **facts_of(episode, run_id),
+        "reward": told.reward,
+        "turns": len(told.turns),
+        "adapter": told.policy,
+        "messages": messages_of(system, told),
+    }
+
+
+def _buffers(home: Path) -> list[Path]:
+    alone = home / "buffer.db"
+    return [alone] if alone.is_file() else sorted(home.glob("*/buffer.db"))
+
+
+def _sources_of(path: Path) -> Iterator[Source]:
+    with boundary(StoreError, f"buffer {path}"), closing(Buffer(path)) as buffer:
+        for experiment in buffer.experiments():
+            yield Source(path.resolve().parent.name, experiment, path)
+
+
+def _episodes(source: Source) -> Iterator[Episode]:
+    with boundary(StoreError, f"buffer {source.buffer}"), closing(Buffer(source.buffer)) as buffer:
+        played = list(buffer.games(source.experiment))
+        learned = list(buffer.kept(source.experiment))
+    recorded, kept = {_key(game) for game in played}, {_key(game) for game in learned}
+    # Demonstrations are learned from without having been played.
+    shown = [game for game in learned if _key(game) not in recorded]
+    learnable: set[Outcome] = {"success", *(game.outcome for game in learned)}
+    for game in (*shown, *played):
+        yield Episode(source, game, "" if _key(game) in kept else _dropped(game, learnable))
+
+
+def _key(game: Played) -> tuple[int, Split, str, int]:
+    return game.round, game.split, game.task, game.seed
+
+
+def _dropped(game: Played, learnable: set[Outcome]) -> Dropped:
+    if game.split == "test":
+        return "held-out"
+    return "duplicate" if game.outcome in learnable else WORDS[game.outcome]
+
+
+def _fits(episode: Episode, wanted: Wanted) -> bool:
+    game = episode.game
+    pairs = (
+        (wanted.round, game.round),
+        (wanted.client, episode.source.client),
+        (wanted.env, game.env),
+        (wanted.outcome, game.outcome),
+        (wanted.split, game.split),
+        (wanted.task, game.task),
+    )
+    return all(asked in (None, is_) for asked, is_ in pairs) and episode.kept >= wanted.kept
+
+
+def _unknown(what: str, asked: str, known: set[str]) -> str:
+    near = closest(asked, sorted(known))
+    if near:
+        return f"there is no {what} {asked!r} on record, did you mean {near!r}?"
+    some = ", ".join(map(repr, sorted(known)[:5])) + (", ..." if len(known) > 5 else "")
+    return f"there is no {what} {asked!r} on record; there are {some or 'none at all'}"

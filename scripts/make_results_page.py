@@ -1,0 +1,115 @@
+"""Write docs/results.md and its figures from the result files of `fedse reproduce`.
+
+`python scripts/make_results_page.py docs` reads docs/results/TABLE.json. The figures need
+`pip install 'fed-se[figures]'`; with --text only the page is written.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from fedse.paired import Difference
+from fedse.reproduce.results import TableResult, answers, lines
+from fedse.reproduce.tables import TABLES
+from fedse.reproduce.tell import markdown
+
+BLUE, VERMILLION, GREY = "#0072B2", "#D55E00", "#767676"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("docs", type=Path)
+    parser.add_argument("--text", action="store_true", help="no figures")
+    options = parser.parse_args()
+    results = read(options.docs)
+    reading = (options.docs / "results" / "reading.md").read_text()
+    (options.docs / "results.md").write_text(page(results, reading))
+    if not options.text:
+        draw(results, options.docs / "results")
+
+
+def read(docs: Path) -> dict[str, TableResult]:
+    """The tables that have been made, in the order of TABLES."""
+    found = {name: docs / "results" / f"{name}.json" for name in TABLES}
+    return {
+        name: TableResult.model_validate_json(path.read_text())
+        for name, path in found.items()
+        if path.is_file()
+    }
+
+
+def page(results: dict[str, TableResult], reading: str) -> str:
+    """The whole page: what it means, written by a person, then every table and figure."""
+    parts = [reading]
+    for name, result in results.items():
+        section = markdown(result)
+        head, _, rest = section.partition("\n\n")
+        figure = f"![{TABLES[name].title} Success of every arm](results/{name}.svg)"
+        parts.append(f"{head}\n\n{figure}\n\n{rest}")
+    return "\n".join(parts)
+
+
+def draw(results: dict[str, TableResult], folder: Path) -> None:
+    import vl_convert
+
+    for name, result in results.items():
+        svg = vl_convert.vegalite_to_svg(json.dumps(figure(result)))
+        (folder / f"{name}.svg").write_text(svg)
+
+
+def figure(result: TableResult) -> dict[str, Any]:
+    """Left every arm's success with its interval, right every question's difference."""
+    arms = [
+        {
+            "arm": line.arm,
+            "value": line.after.value,
+            "low": line.after.interval.low,
+            "high": line.after.interval.high,
+        }
+        for line in lines(result)
+    ]
+    asked = [
+        {"question": " - ".join(answer.question), **_interval(answer.found.micro)}
+        for answer in answers(result)
+    ]
+    return {
+        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
+        "config": {"background": "white", "font": "sans-serif", "view": {"stroke": None}},
+        "hconcat": [
+            _whiskers(arms, "arm", "success on held-out games", BLUE, zero=False),
+            _whiskers(asked, "question", "difference", VERMILLION, zero=True),
+        ],
+    }
+
+
+def _interval(found: Difference) -> dict[str, float]:
+    return {"value": found.value, "low": found.low, "high": found.high}
+
+
+def _whiskers(
+    rows: list[dict[str, Any]], name: str, title: str, colour: str, *, zero: bool
+) -> dict[str, Any]:
+    y = {"field": name, "type": "nominal", "sort": None, "title": None}
+    y["axis"] = {"labelLimit": 320, "ticks": False, "domain": False}
+    scale = {"zero": False, "nice": True}
+    x = {"field": "low", "type": "quantitative", "title": title, "scale": scale}
+    value = {"field": "value", "type": "quantitative", "title": title}
+    layers: list[dict[str, Any]] = [
+        {
+            "mark": {"type": "rule", "color": colour, "strokeWidth": 2},
+            "encoding": {"y": y, "x": x, "x2": {"field": "high"}},
+        },
+        {
+            "mark": {"type": "point", "filled": True, "size": 70, "color": colour, "opacity": 1},
+            "encoding": {"y": y, "x": value},
+        },
+    ]
+    if zero:
+        line = {"mark": {"type": "rule", "color": GREY, "strokeDash": [4, 3]}}
+        layers.insert(0, {**line, "encoding": {"x": {"datum": 0}}})
+    return {"data": {"values": rows}, "width": 300, "height": {"step": 28}, "layer": layers}
+
+
+if __name__ == "__main__":
+    main()
