@@ -31,5 +31,22 @@ for name in vega vega-lite vega-interpreter; do
   cp "$work/$name/LICENSE" "$report/$name.LICENSE.txt"
 done
 
+# vega.min.js and vega-lite.min.js have these packages inside; equal licences are written once.
+npm install --silent --ignore-scripts --no-audit --no-fund --prefix "$work/tree" \
+  vega@6.4.0 vega-lite@6.5.0
+cd "$work/tree/node_modules"
+declare -A names texts
+for folder in d3-* delaunator internmap json-stringify-pretty-compact robust-predicates \
+    topojson-client tslib; do
+  licence=$(ls "$folder"/LICEN* | head -n 1)
+  digest=$(sha256sum < "$licence" | cut -c 1-64)
+  names[$digest]+="${names[$digest]:+, }$folder"
+  texts[$digest]=$(tr -d '\r' < "$licence")
+done
+cd - > /dev/null
+for digest in $(printf '%s\n' "${!names[@]}" | sort); do
+  printf '%s\n\n%s\n\n\n' "${names[$digest]}" "${texts[$digest]}"
+done > "$report/bundled.LICENSE.txt"
+
 cp "$work/axe-core/axe.min.js" "$tests/axe.min.js"
 cp "$work/axe-core/LICENSE" "$tests/axe-core.LICENSE.txt"

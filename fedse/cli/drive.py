@@ -13,7 +13,7 @@ from fedse.cli.result import result_of, result_text
 from fedse.config import Config
 from fedse.config_keys import closest
 from fedse.envs.base import env_names, make_env
-from fedse.errors import FedSEError, MachineError
+from fedse.errors import ConfigError, FedSEError, MachineError
 from fedse.run import Observer, Run
 from fedse.run_folder import held, runs_root
 
@@ -60,6 +60,15 @@ def require_machine(engine: Engine) -> None:
         raise MachineError(
             f"engine {engine} needs {', '.join(lacking)}, not installed here",
             hint=f"pip install 'fed-se[{extra}]', or use --engine local",
+        )
+
+
+def require_local(config: Config, engine: Engine) -> None:
+    """Settings that need everybody's data in one place are for the local driver only."""
+    if config.buffer.pooled and engine != "local":
+        raise ConfigError(
+            f"buffer.pooled = true trains on all clients' data, engine {engine} keeps it apart",
+            hint="use --engine local",
         )
 
 

@@ -17,6 +17,7 @@ from fedse.cli.display import Json, Mode, Plain, mode_of
 from fedse.cli.drive import (
     Engine,
     drive,
+    require_local,
     require_machine,
     require_members,
     root_of,
@@ -92,6 +93,7 @@ def start_run(
 ) -> Path:
     """A new run has gone through all its rounds and its result is told; its folder."""
     require_machine(engine)
+    require_local(config, engine)
     require_trackers(track)
     with shown(mode, config) as observer:
         observers = [observer]

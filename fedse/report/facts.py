@@ -1,0 +1,96 @@
+"""What a report is made from: everything a run folder says about one run, read once."""
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fedse.config import Config
+from fedse.config_file import dump_config, load_config
+from fedse.evaluate import Rate, rates
+from fedse.run import Run
+from fedse.run_folder import RunCard, read_card
+from fedse.run_list import RunSummary, summary_of
+from fedse.site.open import spec_of
+from fedse.types import AdapterSpec, ClientStats, RoundResult, digest_of
+
+Evals = dict[int, dict[str, ClientStats]]
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """One run as it stands; `label` tells it from the other runs of the page."""
+
+    label: str
+    card: RunCard
+    config: Config
+    spec: AdapterSpec
+    summary: RunSummary
+    results: tuple[RoundResult, ...]
+    evals: Evals
+    """Of the rounds somebody measured, round 0 being the adapter the run began with."""
+
+    @property
+    def altered(self) -> list[str]:
+        """What is not as run.json says it was; such a run can be read but not resumed."""
+        settings = digest_of(self.config.model_dump(mode="json"))
+        found = {
+            "the settings": settings != self.card.config_digest,
+            "the base model": self.spec.digest != self.card.spec_digest,
+        }
+        return [name for name, differs in found.items() if differs]
+
+    @property
+    def clients(self) -> list[str]:
+        return [client.name for client in self.config.clients]
+
+    @property
+    def env_of(self) -> dict[str, str]:
+        return {client.name: client.env for client in self.config.clients}
+
+    @property
+    def config_text(self) -> str:
+        return dump_config(self.config)
+
+    def compared(self) -> tuple[dict[str, Rate], dict[str, Rate]] | None:
+        """Each client's rate at the first and at the last measured round.
+
+        Only clients measured both times; None where fewer than two rounds were measured.
+        """
+        if len(self.evals) < 2:
+            return None
+        before, after = (rates(self.evals[pick(self.evals)]) for pick in (min, max))
+        both = [client for client in before if client in after]
+        if not both:
+            return None
+        return {c: before[c] for c in both}, {c: after[c] for c in both}
+
+
+def read_facts(path: Path, *, clock: Callable[[], float]) -> RunFacts:
+    """The facts of the run in `path`; a run that is under way is read as far as it got.
+
+    Not `open_run`, which refuses what another version of the program made: that must not be gone
+    on with, but it may be looked at, and the page says so.
+    """
+    card, summary = read_card(path), summary_of(path)
+    config = load_config(path / "config.resolved.toml")
+    with closing(Run(path, config, spec_of(config), clock=clock)) as run:
+        last = -1 if run.committed is None else run.committed
+        found = {index: run.evals(index) for index in range(last + 1)}
+        return RunFacts(
+            label=card.id,
+            card=card,
+            config=run.config,
+            spec=run.spec,
+            summary=summary,
+            results=tuple(run.results()),
+            evals={index: evals for index, evals in found.items() if rates(evals)},
+        )
+
+
+def told_apart(runs: Sequence[RunFacts]) -> list[RunFacts]:
+    """The runs with labels that differ: the id, or the path where two runs have the same id."""
+    ids = [run.card.id for run in runs]
+    return [
+        run if ids.count(run.card.id) == 1 else replace(run, label=run.summary.path) for run in runs
+    ]

@@ -1,0 +1,160 @@
+"""Figures and sections: a sentence on how to read it, panels, and the table beneath.
+
+Panels are small multiples with one scale: one environment, or one client, or at most five clients.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import ceil
+
+from fedse.report.charts import SERIES, Span, Spec, band, bars, lines
+from fedse.report.tables import Cell, Table
+
+
+@dataclass(frozen=True)
+class Key:
+    """One entry of a panel's legend: the name, its style, and the value it ends with."""
+
+    name: str
+    style: str
+    value: str = ""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One drawing: the rows of the figure's table whose column `by` is one of `values`."""
+
+    title: str
+    spec: Spec
+    by: str
+    values: list[str]
+    """Empty = every row."""
+    keys: list[Key] = field(default_factory=list)
+    note: str = ""
+    """The result in a few characters, beside the title."""
+
+    @property
+    def label(self) -> str:
+        """What the drawing says, for those who do not see it."""
+        ends = "; ".join(f"{key.name} {key.value}".strip() for key in self.keys)
+        return ": ".join(part for part in (self.title, self.note, ends) if part)
+
+
+@dataclass(frozen=True)
+class Figure:
+    id: str
+    title: str
+    reading: str
+    """One sentence."""
+    table: Table
+    panels: list[Panel]
+    keys: list[Key] = field(default_factory=list)
+    """A legend all panels share."""
+    wide: bool = False
+    """A single panel that may use the whole width."""
+
+
+@dataclass(frozen=True)
+class Section:
+    id: str
+    title: str
+    lead: str
+    """The answer in a sentence or two, or what is asked."""
+    figures: list[Figure] = field(default_factory=list)
+    table: Table | None = None
+    """Shown open: a result in itself."""
+    table_title: str = ""
+    warnings: list[str] = field(default_factory=list)
+    note: str = ""
+
+
+def groups(clients: Sequence[str], env_of: Mapping[str, str]) -> dict[str, dict[str, int]]:
+    """Clients by environment, at most SERIES together; each with the style it has everywhere."""
+    found: dict[str, dict[str, int]] = {}
+    for env in sorted({env_of[client] for client in clients}):
+        members = [client for client in clients if env_of[client] == env]
+        parts = shared_out(members)
+        for number, part in enumerate(parts, 1):
+            title = env if len(parts) == 1 else f"{env}, {number} of {len(parts)}"
+            found[title] = {client: style for style, client in enumerate(part)}
+    return found
+
+
+def shared_out(names: Sequence[str]) -> list[list[str]]:
+    """The names in order, in as few parts of at most SERIES as possible, alike in size."""
+    count = ceil(len(names) / SERIES)
+    cuts = [len(names) * i // count for i in range(count + 1)] if count else [0]
+    return [list(names[a:b]) for a, b in pairwise(cuts)]
+
+
+def band_panels(table: Table, envs: Sequence[str]) -> list[Panel]:
+    """One panel per environment of a success table."""
+    rounds = rounds_of(table)
+    panels = []
+    for env in envs:
+        rows = table.where("env", env)
+        first, last = rows[0], rows[-1]
+        note = f"{first['rate']:.2f} → {last['rate']:.2f}" if len(rows) > 1 else _two(last["rate"])
+        panels.append(Panel(env, band(rounds=rounds), "env", [env], note=note))
+    return panels
+
+
+def line_panels(
+    table: Table,
+    y: str,
+    grouped: Mapping[str, Mapping[str, int]],
+    *,
+    by: str = "client",
+    span: Span | None = None,
+    number: str = ".2f",
+) -> list[Panel]:
+    """One panel per group with a line per member; the scale is common to all panels."""
+    rounds, span = rounds_of(table), span or span_of(table, y)
+    panels = []
+    for title, series in grouped.items():
+        spec = lines(y, series, by=by, rounds=rounds, span=span, tip=number)
+        keys = [
+            Key(name, f"line s{style}", _last(table.where(by, name), y, number))
+            for name, style in series.items()
+        ]
+        panels.append(Panel(title, spec, by, list(series), keys))
+    return panels
+
+
+def bar_panels(
+    table: Table, parts: Sequence[str], clients: Sequence[str], *, title: str, fills: str
+) -> list[Panel]:
+    """One panel of stacked bars per client."""
+    names = [column.key for column in table.columns]
+    picks = [names.index(part) for part in parts]
+    heights = [sum(_number(row[i]) for i in picks) for row in table.rows]
+    top = max(heights, default=1.0)
+    spec = bars(parts, rounds=rounds_of(table), span=(0.0, top), title=title, fills=fills, tip="d")
+    return [Panel(client, spec, "client", [client]) for client in clients]
+
+
+def rounds_of(table: Table) -> Span:
+    """The first and last round of a table; its first column is the round."""
+    found = [_number(row[0]) for row in table.rows]
+    return min(found, default=0.0), max(found, default=0.0)
+
+
+def span_of(table: Table, key: str) -> Span:
+    """From 0, or from the lowest value below it, to the highest value of the column."""
+    column = [c.key for c in table.columns].index(key)
+    values = [_number(row[column]) for row in table.rows if row[column] is not None]
+    return min([0.0, *values]), max([0.0, *values])
+
+
+def _last(rows: Sequence[Mapping[str, Cell]], key: str, number: str) -> str:
+    values = [row[key] for row in rows if row[key] is not None]
+    return format(values[-1], number) if values else "no value"
+
+
+def _number(cell: Cell) -> float:
+    return float(cell) if isinstance(cell, int | float) else 0.0
+
+
+def _two(cell: Cell) -> str:
+    return f"{_number(cell):.2f}"

@@ -1,0 +1,113 @@
+"""The first screen: what the run achieved, how sure that is, and what left the clients."""
+
+from dataclasses import dataclass, field
+
+from fedse.evaluate import change, micro
+from fedse.report.facts import RunFacts
+
+CAVEAT = (
+    "An adapter is still derived from private data: published attacks rebuild text from adapter "
+    "updates. There is no differential privacy or secure aggregation in this run."
+)
+
+
+@dataclass(frozen=True)
+class Tile:
+    value: str
+    label: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Headline:
+    sentence: str
+    tiles: list[Tile]
+    unsure: list[str] = field(default_factory=list)
+    """What a reader must know before quoting the sentence."""
+
+
+def headline(facts: RunFacts) -> Headline:
+    """The sentence and the numbers of the first screen."""
+    return Headline(
+        sentence=_sentence(facts),
+        tiles=[*_success_tile(facts), _left_tile(facts), _raw_tile(facts), _run_tile(facts)],
+        unsure=_unsure(facts),
+    )
+
+
+def _sentence(facts: RunFacts) -> str:
+    compared = facts.compared()
+    if compared is None:
+        return "Success on held-out tasks was not measured before and after."
+    before, after = (micro(list(found.values())) for found in compared)
+    low, high = change(before, after)
+    verb = "rose" if low > 0 else "fell" if high < 0 else "went"
+    doubt = ", which may be chance" if low <= 0 <= high else ""
+    rounds = max(facts.evals) - min(facts.evals)
+    span = f"{before.value:.2f} to {after.value:.2f} in {rounds} round{'s' if rounds > 1 else ''}"
+    return f"Success on held-out tasks {verb} from {span}{doubt}."
+
+
+def _success_tile(facts: RunFacts) -> list[Tile]:
+    compared = facts.compared()
+    if compared is None:
+        return []
+    before, after = (micro(list(found.values())) for found in compared)
+    low, high = change(before, after)
+    return [
+        Tile(
+            f"{after.value - before.value:+.2f}",
+            "change in success",
+            f"95 % interval {low:+.2f} to {high:+.2f}, {after.n:,} held-out games each time",
+        )
+    ]
+
+
+def _left_tile(facts: RunFacts) -> Tile:
+    sent = [sum(name in r.voters for r in facts.results) for name in facts.clients]
+    low, high = min(sent), max(sent)
+    most = "" if low == high else " at most"
+    each = f"adapters only, {facts.spec.nbytes / 1e6:.2f} MB per round"
+    return Tile(f"{high * facts.spec.nbytes / 1e6:.2f} MB", f"left each client{most}", each)
+
+
+def _raw_tile(facts: RunFacts) -> Tile:
+    kept = facts.results[-1].stats.values() if facts.results else ()
+    stayed = sum(stats.buffered for stats in kept)
+    if facts.config.buffer.pooled:
+        return Tile("all", "raw data shared", "by choice: the clients learn from one common buffer")
+    detail = f"no observation, action or prompt; {stayed:,} episodes stayed in the buffers"
+    return Tile("0 bytes", "raw data shared", detail)
+
+
+def _run_tile(facts: RunFacts) -> Tile:
+    done, asked, clients = len(facts.results), facts.config.run.rounds, len(facts.clients)
+    noun = "client" if clients == 1 else "clients"
+    seconds = sum(result.seconds for result in facts.results)
+    return Tile(
+        f"{done} of {asked}", "rounds", f"{clients} {noun}, {seconds:,.0f} s, {_state(facts)}"
+    )
+
+
+def _state(facts: RunFacts) -> str:
+    return f"run {facts.summary.status}"
+
+
+def _unsure(facts: RunFacts) -> list[str]:
+    found = []
+    if facts.summary.status != "finished":
+        found.append(
+            f"This run is {facts.summary.status}: the page shows it up to round "
+            f"{len(facts.results)}."
+        )
+    compared = facts.compared()
+    if compared is not None:
+        left_out = len(facts.clients) - len(compared[0])
+        if left_out:
+            found.append(f"{left_out} clients were not measured both times and are left out.")
+    if facts.altered:
+        found.append(
+            f"Not as recorded when the run was made: {' and '.join(facts.altered)}. A file was "
+            "changed, or another version of fedse wrote the run."
+        )
+    return found

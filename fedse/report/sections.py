@@ -1,0 +1,166 @@
+"""One run's part of the page: its sections, in the order of the questions a reviewer asks."""
+
+from fedse.evaluate import change
+from fedse.report.charts import line
+from fedse.report.dynamics import agreement, time_spent, variety
+from fedse.report.facts import RunFacts
+from fedse.report.figures import (
+    Figure,
+    Key,
+    Panel,
+    Section,
+    band_panels,
+    bar_panels,
+    groups,
+    line_panels,
+    rounds_of,
+    span_of,
+)
+from fedse.report.tables import (
+    CLIENT,
+    ENVIRONMENT,
+    OUTCOMES,
+    Cell,
+    Column,
+    Table,
+    client_table,
+    missing_table,
+    outcome_table,
+    success_table,
+    traffic_table,
+)
+
+
+def run_sections(facts: RunFacts, prefix: str) -> list[Section]:
+    """Everything but the headline and the settings; `prefix` keeps ids of several runs apart."""
+    makers = [success, experience, traffic, variety, agreement, time_spent, missing]
+    if not facts.results:
+        makers = [success]
+    return [make(facts, f"{prefix}{make.__name__.replace('_', '-')}") for make in makers]
+
+
+def success(facts: RunFacts, id: str) -> Section:
+    table = success_table(facts)
+    envs = list(dict.fromkeys(str(row[1]) for row in table.rows))
+    figure = Figure(
+        f"{id}-env",
+        "Success on held-out tasks, per environment",
+        "Each point is the share of held-out games the global adapter solved after that round; "
+        "the band is its 95 % Wilson interval, so bands that overlap widely may differ by chance.",
+        table,
+        band_panels(table, envs),
+    )
+    lead = "Does the common agent get better, and in which environments?"
+    if not table.rows:
+        return Section(id, "Success", f"{lead} It was not measured in this run.")
+    named = "Per client, first and last measured round"
+    return Section(id, "Success", lead, [figure], _success_by_client(facts), named)
+
+
+def _success_by_client(facts: RunFacts) -> Table | None:
+    compared = facts.compared()
+    if compared is None:
+        return None
+    before, after = compared
+    columns = (
+        CLIENT,
+        ENVIRONMENT,
+        Column("before", "first", "rate"),
+        Column("after", "last", "rate"),
+        Column("change", "change", "change"),
+        Column("low", "95 % from", "change"),
+        Column("high", "to", "change"),
+        Column("games", "games", "count"),
+    )
+    rows: list[list[Cell]] = []
+    for client, rate in after.items():
+        moved, old = change(before[client], rate), before[client]
+        cells: list[Cell] = [old.value, rate.value, rate.value - old.value, *moved, rate.n]
+        rows.append([client, facts.env_of[client], *cells])
+    return Table(columns, rows)
+
+
+def experience(facts: RunFacts, id: str) -> Section:
+    grown = client_table(
+        facts,
+        [Column("added", "new", "count"), Column("buffered", "in the buffer", "count")],
+        lambda stats: [stats.added, stats.buffered],
+    )
+    ended = outcome_table(facts)
+    return Section(
+        id,
+        "Experience",
+        "How fast does each client's own experience grow, and why are episodes dropped? "
+        "None of it leaves the client.",
+        [
+            Figure(
+                f"{id}-buffer",
+                "Episodes in the buffer",
+                "Each line is what one client has to learn from after that round; a flat line "
+                "means that it solved nothing new.",
+                grown,
+                line_panels(grown, "buffered", groups(facts.clients, facts.env_of), number="d"),
+            ),
+            Figure(
+                f"{id}-outcomes",
+                "What became of the episodes played",
+                _reading_of_outcomes(facts),
+                ended,
+                bar_panels(ended, OUTCOMES, facts.clients, title="", fills="fill"),
+                [Key(outcome, f"fill {outcome}") for outcome in OUTCOMES],
+            ),
+        ],
+    )
+
+
+def _reading_of_outcomes(facts: RunFacts) -> str:
+    if facts.config.select.type == "all":
+        return (
+            "Each bar is one round of one client; this run keeps every episode that did not "
+            "break, and a duplicate was in the buffer before."
+        )
+    return (
+        "Each bar is one round of one client from the bottom up: kept (solved and new), then what "
+        "was dropped because it was solved before (duplicate), failed, cut off or broken."
+    )
+
+
+def traffic(facts: RunFacts, id: str) -> Section:
+    table = traffic_table(facts)
+    rounds = rounds_of(table)
+    span = (0.0, max(span_of(table, way)[1] for way in ("up", "down")))
+    last = dict(
+        zip(("round", "up", "down"), table.rows[-1] if table.rows else [0] * 3, strict=True)
+    )
+    panels = [
+        Panel(
+            title,
+            line(way, rounds=rounds, span=span, tip=".2f"),
+            "",
+            [],
+            note=f"{last[way]:.2f} MB",
+        )
+        for way, title in (("up", "from the clients"), ("down", "to the clients"))
+    ]
+    figure = Figure(
+        f"{id}-mb",
+        "Adapters moved, cumulative megabytes",
+        "All clients together; the first panel stays below the second when a client had nothing "
+        "to learn from in some round and so sent nothing.",
+        table,
+        panels,
+    )
+    each = facts.spec.nbytes / 1e6
+    lead = (
+        f"What does the federation cost in communication? One adapter is {each:.2f} MB "
+        f"({facts.spec.size:,} float32 numbers); a client receives one per round and sends one."
+    )
+    return Section(id, "Communication", lead, [figure])
+
+
+def missing(facts: RunFacts, id: str) -> Section:
+    table = missing_table(facts)
+    lead = "Whose adapter did not count, and why?"
+    if not table.rows:
+        return Section(id, "Who was missing", f"{lead} Every client counted in every round.")
+    return Section(id, "Who was missing", lead, table=table)

@@ -1,0 +1,197 @@
+"""The page is one file, asks for nothing, and nothing a run says can become part of its program."""
+
+import base64
+import hashlib
+import json
+import re
+import sys
+from datetime import datetime
+from html.parser import HTMLParser
+from pathlib import Path
+
+from fedse.cli.app import start
+from fedse.config import Buffer, Client, Config
+from fedse.report.facts import read_facts, told_apart
+from fedse.report.headline import headline
+from fedse.report.page import render, safe_json, written
+from fedse.report.tables import Column
+from fedse.run_folder import create_run
+from tests.report.runs import NOW, made_up
+
+CLIENTS = {"a": "maze", "b": "wordle"}
+HOSTILE = "</script><img src=x onerror=alert(1)><!--"
+MADE = datetime(2026, 11, 15, 13, 0)
+
+
+class Read(HTMLParser):
+    """Scripts with their text, every address the page names, ids and the policy."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.scripts: list[tuple[str | None, str]] = []
+        self.addresses: list[str] = []
+        self.ids: list[str] = []
+        self.tags: list[str] = []
+        self.policy = ""
+        self._inside = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        told = dict(attrs)
+        self._inside = tag
+        self.tags.append(tag)
+        self.addresses += [told[key] or "" for key in ("src", "href", "srcset") if key in told]
+        self.ids += [told["id"] or ""] if "id" in told else []
+        assert not [key for key in told if key.startswith("on") or key == "style"]
+        if tag == "script":
+            self.scripts.append((told.get("type"), ""))
+        if told.get("http-equiv") == "Content-Security-Policy":
+            self.policy = told["content"] or ""
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._inside == "script":
+            kind, text = self.scripts[-1]
+            self.scripts[-1] = (kind, text + data)
+
+
+def test_fifty_rounds_of_ten_clients_fit_in_1500_kb(tmp_path: Path):
+    clients = {f"site-{i}": "maze" if i % 2 else "wordle" for i in range(10)}
+    page = render([made_up(tmp_path, rounds=50, clients=clients)], now=MADE)
+    assert len(page.encode()) <= 1_500_000
+
+
+def test_policy_allows_exactly_the_scripts_of_the_page(tmp_path: Path):
+    read = Read(render([made_up(tmp_path, rounds=2, clients=CLIENTS)], now=MADE))
+    digests = {
+        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        for kind, text in read.scripts
+        if kind is None
+    }
+    allowed = re.search(r"script-src ([^;]*);", read.policy)
+    assert allowed
+    assert set(re.findall(r"'sha256-([^']*)'", allowed[1])) == digests
+    assert len(digests) == 4
+    assert read.policy.startswith("default-src 'none';")
+    assert "unsafe" not in read.policy
+
+
+def test_no_address_leads_out_and_every_link_has_an_end(tmp_path: Path):
+    runs = [made_up(tmp_path, rounds=2, clients=CLIENTS, name=name) for name in ("x", "y")]
+    for page in (render(runs[:1], now=MADE), render(runs, now=MADE)):
+        read = Read(page)
+        assert len(set(read.ids)) == len(read.ids)
+        assert {a for a in read.addresses if not a.startswith("#")} == {"data:,"}
+        assert {a[1:] for a in read.addresses if a.startswith("#")} <= set(read.ids)
+
+
+def test_names_cannot_break_out(tmp_path: Path):
+    page = render([made_up(tmp_path, rounds=2, clients={"a": HOSTILE, "b": "maze"})], now=MADE)
+    assert HOSTILE not in page
+    assert "<img" not in page
+    read = Read(page)
+    assert len(read.scripts) == 5
+    assert "img" not in read.tags
+    data = next(json.loads(text) for kind, text in read.scripts if kind == "application/json")
+    assert {row[1] for row in data["figures"]["success-env"]["rows"]} >= {HOSTILE, "maze"}
+
+
+def test_safe_json_is_the_same_value():
+    value = {"a": HOSTILE, "b": ["&amp;", "\u2028", 1.5, None]}
+    text = safe_json(value)
+    assert json.loads(text) == value
+    assert not set("<>&\u2028") & set(text)
+
+
+def test_cells():
+    assert written(None, Column("x", "x", "rate")) == "\N{EN DASH}"
+    assert written(float("nan"), Column("x", "x", "rate")) == "\N{EN DASH}"
+    assert written(0.456, Column("x", "x", "rate")) == "0.46"
+    assert written(0.3, Column("x", "x", "change")) == "+0.30"
+    assert written(12345, Column("x", "x", "count")) == "12,345"
+
+
+def test_headline_of_a_run_that_rose(tmp_path: Path):
+    head = headline(made_up(tmp_path, rounds=10, clients=CLIENTS))
+    assert head.sentence == "Success on held-out tasks rose from 0.20 to 0.57 in 10 rounds."
+    values = {tile.label: tile.value for tile in head.tiles}
+    assert values["raw data shared"] == "0 bytes"
+    assert values["rounds"] == "10 of 10"
+    assert values["left each client at most"] == "2.41 MB"
+    assert head.unsure == []
+
+
+def test_headline_says_chance_where_it_may_be(tmp_path: Path):
+    head = headline(made_up(tmp_path, rounds=1, clients=CLIENTS))
+    assert head.sentence.endswith("in 1 round, which may be chance.")
+
+
+def test_a_pooled_run_does_not_claim_privacy(tmp_path: Path):
+    config = Config(buffer=Buffer(pooled=True), clients=(Client(name="a", env="maze"),))
+    run = create_run(tmp_path, config, given="", name="p", now=NOW, clock=lambda: 1.0)
+    run.close()
+    head = headline(read_facts(run.path, clock=lambda: 1.0))
+    assert {tile.label: tile.value for tile in head.tiles}["raw data shared"] == "all"
+
+
+def test_a_run_that_has_not_begun_has_a_page(tmp_path: Path):
+    config = Config(clients=(Client(name="a", env="maze"),))
+    create_run(tmp_path, config, given="", name="n", now=NOW, clock=lambda: 1.0).close()
+    page = render([read_facts(tmp_path / "n", clock=lambda: 1.0)], now=MADE)
+    assert "This run is not started" in page
+    assert "was not measured" in page
+
+
+def test_changed_settings_are_told(tmp_path: Path):
+    facts = made_up(tmp_path, rounds=1, clients=CLIENTS)
+    told = tmp_path / "made-up" / "config.resolved.toml"
+    told.write_text(told.read_text().replace("episodes = 32", "episodes = 33"))
+    assert facts.altered == []
+    again = read_facts(tmp_path / "made-up", clock=lambda: 1.0)
+    assert again.altered == ["the settings"]
+    assert any("the settings" in text for text in headline(again).unsure)
+
+
+def test_runs_of_one_id_are_told_apart(tmp_path: Path):
+    roots = (tmp_path / "x", tmp_path / "y")
+    runs = told_apart([made_up(root, rounds=1, clients=CLIENTS) for root in roots])
+    assert [run.label for run in runs] == [str(root / "made-up") for root in roots]
+
+
+def test_a_marked_client_is_named_with_the_rule(tmp_path: Path):
+    page = render([made_up(tmp_path, rounds=4, clients=CLIENTS, collapsing="b")], now=MADE)
+    assert "b: since round 3. Entropy from 3.00 to 0.75 nats" in page
+    assert "No client of this run is marked" not in page
+
+
+def test_command_writes_into_the_run(tmp_path: Path, capsys, monkeypatch):
+    made_up(tmp_path, rounds=1, clients=CLIENTS)
+    monkeypatch.setenv("FEDSE_RUNS", str(tmp_path))
+    assert start(["report"]) == 0
+    target = tmp_path / "made-up" / "report.html"
+    assert capsys.readouterr().out == f"{target}\n"
+    assert target.read_text().startswith("<!DOCTYPE html>")
+
+
+def test_command_compares_runs_here(tmp_path: Path, capsys, monkeypatch):
+    for name in ("x", "y"):
+        made_up(tmp_path / "runs", rounds=1, clients=CLIENTS, name=name)
+    monkeypatch.setenv("FEDSE_RUNS", str(tmp_path / "runs"))
+    monkeypatch.chdir(tmp_path)
+    assert start(["report", "x", "y"]) == 0
+    assert capsys.readouterr().out == "report.html\n"
+    assert "2 runs side by side" in (tmp_path / "report.html").read_text()
+    assert start(["report", "x", "last", str(tmp_path / "runs" / "x")]) == 2
+    assert "named twice: x" in capsys.readouterr().err
+
+
+def test_command_without_jinja2(tmp_path: Path, capsys, monkeypatch):
+    made_up(tmp_path, rounds=1, clients=CLIENTS)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    assert start(["report", str(tmp_path / "made-up")]) == 3
+    told = capsys.readouterr().err
+    assert "jinja2" in told
+    assert 'pip install "fed-se[report]"' in told
+    assert not (tmp_path / "made-up" / "report.html").exists()
