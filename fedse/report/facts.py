@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fedse.config import Config
-from fedse.config_file import dump_config, load_config
+from fedse.config_file import load_config
 from fedse.evaluate import Rate, rates
 from fedse.run import Run
-from fedse.run_folder import RunCard, read_card
+from fedse.run_folder import RunCard, read_card, text_digest
 from fedse.run_list import RunSummary, summary_of
 from fedse.site.open import spec_of
-from fedse.types import AdapterSpec, ClientStats, RoundResult, digest_of
+from fedse.types import AdapterSpec, ClientStats, RoundResult
 
 Evals = dict[int, dict[str, ClientStats]]
 
@@ -24,6 +24,8 @@ class RunFacts:
     label: str
     card: RunCard
     config: Config
+    config_text: str
+    """config.resolved.toml as it lies in the folder."""
     spec: AdapterSpec
     summary: RunSummary
     results: tuple[RoundResult, ...]
@@ -33,9 +35,8 @@ class RunFacts:
     @property
     def altered(self) -> list[str]:
         """What is not as run.json says it was; such a run can be read but not resumed."""
-        settings = digest_of(self.config.model_dump(mode="json"))
         found = {
-            "the settings": settings != self.card.config_digest,
+            "the settings": text_digest(self.config_text) != self.card.config_digest,
             "the base model": self.spec.digest != self.card.spec_digest,
         }
         return [name for name, differs in found.items() if differs]
@@ -47,10 +48,6 @@ class RunFacts:
     @property
     def env_of(self) -> dict[str, str]:
         return {client.name: client.env for client in self.config.clients}
-
-    @property
-    def config_text(self) -> str:
-        return dump_config(self.config)
 
     def compared(self) -> tuple[dict[str, Rate], dict[str, Rate]] | None:
         """Each client's rate at the first and at the last measured round.
@@ -73,7 +70,8 @@ def read_facts(path: Path, *, clock: Callable[[], float]) -> RunFacts:
     on with, but it may be looked at, and the page says so.
     """
     card, summary = read_card(path), summary_of(path)
-    config = load_config(path / "config.resolved.toml")
+    resolved = path / "config.resolved.toml"
+    config = load_config(resolved)
     with closing(Run(path, config, spec_of(config), clock=clock)) as run:
         last = -1 if run.committed is None else run.committed
         found = {index: run.evals(index) for index in range(last + 1)}
@@ -81,6 +79,7 @@ def read_facts(path: Path, *, clock: Callable[[], float]) -> RunFacts:
             label=card.id,
             card=card,
             config=run.config,
+            config_text=resolved.read_text(encoding="utf-8"),
             spec=run.spec,
             summary=summary,
             results=tuple(run.results()),
