@@ -12,11 +12,12 @@ lint:
     .venv/bin/mypy
 
 test:
-    {{python}} -m pytest -m "not slow and not federated"
+    {{python}} -m pytest -m "not slow and not federated and not reproduction"
 
 check: lint
-    {{python}} -m pytest -m "not federated" -n 2
+    {{python}} -m pytest -m "not federated and not reproduction" -n 2
     {{python}} -m pytest -m federated
+    {{python}} -m pytest -m reproduction
 
 demo:
     {{python}} -m fedse demo

@@ -31,7 +31,7 @@ def reproduce_verb(
     table: Annotated[str, Parameter(help=f"One of {', '.join(TABLES)}.")],
     /,
     *,
-    quick: Annotated[bool, Parameter(help="Fewer arms, rounds and seeds; minutes.")] = False,
+    quick: Annotated[bool, Parameter(help="Two or three arms, three seeds.")] = False,
     seeds: Annotated[int | None, Parameter(help="How many; default 5, quick 3.")] = None,
     jobs: Annotated[int | None, Parameter(help="Processes; default one per core.")] = None,
     out: Annotated[Path | None, Parameter(help="Folder for runs and results.")] = None,
@@ -54,14 +54,14 @@ def reproduce_verb(
     body = result.model_dump_json() + "\n"
     write_durably(root / f"{name}.json", body.encode())
     write_durably(root / f"{name}.md", markdown(result).encode())
-    print(body if json else text(result, expected(name)))
+    print(body if json else text(result, expected(table)))
     print(f"\nresult file  {root / name}.json", file=sys.stderr)
 
 
 def make(table: str, seeds: int, root: Path, *, quick: bool, jobs: int) -> TableResult:
     """The result of the table, every experiment in `root` finished."""
     wanted = arms_of(TABLES[table], quick=quick)
-    todo = jobs_of(wanted, range(seeds), quick=quick)
+    todo = jobs_of(wanted, range(seeds))
     for config in {job.arm: job.config for job in todo}.values():
         require_members(config)
     found = do_jobs(todo, root, workers=jobs, tell=_tell)
@@ -84,9 +84,9 @@ def make(table: str, seeds: int, root: Path, *, quick: bool, jobs: int) -> Table
     )
 
 
-def expected(name: str) -> TableResult | None:
+def expected(table: str) -> TableResult | None:
     """The result that is shipped with the package, if there is one."""
-    file = files("fedse.reproduce").joinpath("expected", f"{name}.json")
+    file = files("fedse.reproduce").joinpath("expected", f"{table}.json")
     return TableResult.model_validate_json(file.read_text()) if file.is_file() else None
 
 

@@ -12,11 +12,23 @@ def text(got: TableResult, expected: TableResult | None) -> str:
     """What was found, beside what was expected where that is known."""
     seeds = max(len(seeds) for seeds in got.arms.values())
     head = [f"{TABLES[got.table].title}", f"success on held-out games over {seeds} seeds", ""]
-    known = {line.arm: line for line in lines(expected)} if expected else {}
+    known = {line.arm: line for line in lines(_seeds_of(expected, got))} if expected else {}
     width = max(len(arm) for arm in got.arms)
     body = [_text_line(line, known.get(line.arm), width) for line in lines(got)]
     same = _same_bits(got, expected) if expected else ""
     return "\n".join([*head, *body, "", *map(sentence, answers(got)), *([same] if same else [])])
+
+
+def _seeds_of(expected: TableResult, got: TableResult) -> TableResult:
+    """What was expected of the arms and seeds that were done."""
+    arms = {
+        arm: {seed: known for seed, known in expected.arms[arm].items() if seed in seeds}
+        for arm, seeds in got.arms.items()
+        if arm in expected.arms
+    }
+    return expected.model_copy(
+        update={"arms": {arm: seeds for arm, seeds in arms.items() if seeds}}
+    )
 
 
 def _text_line(line: Line, known: Line | None, width: int) -> str:

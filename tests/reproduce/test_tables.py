@@ -1,0 +1,128 @@
+"""Tables are settings and seeds: what they ask for, and what is made of what was found."""
+
+from collections.abc import Callable
+
+import pytest
+
+from fedse.evaluate import Rate
+from fedse.methods import with_settings
+from fedse.reproduce.jobs import Found, key_of
+from fedse.reproduce.results import TableResult, agrees, answers, gather, lines
+from fedse.reproduce.tables import TABLES, Job, arms_of, jobs_of, questions_of
+from fedse.reproduce.tell import markdown, text
+from fedse.types import Drift
+
+GAMES = 40
+
+
+def found(won: Callable[[int], bool], clients: list[str], rounds: int = 2) -> Found:
+    bits = "".join("1" if won(game) else "0" for game in range(GAMES))
+    drift = Drift(
+        length=dict.fromkeys(clients, 1.0), cosine=dict.fromkeys(clients, 0.5), merge_error=0.1
+    )
+    return Found(
+        clients=dict.fromkeys(clients, ("0" * GAMES, bits)),
+        curve={
+            0: dict.fromkeys(clients, (0, GAMES)),
+            rounds: dict.fromkeys(clients, (bits.count("1"), GAMES)),
+        },
+        adapter="a" * 64,
+        payload=1_000_000,
+        bytes_moved=2_000_000 * rounds * len(clients),
+        buffered=dict.fromkeys(clients, 4),
+        drift=[drift] * rounds,
+        cpu_seconds=1.0,
+    )
+
+
+def made_up(table: str = "main", *, quick: bool = False, seeds: int = 5) -> TableResult:
+    """fed-se wins three games of four, everybody else one."""
+    arms = arms_of(TABLES[table], quick=quick)
+    jobs = jobs_of(arms, range(seeds))
+
+    def of(job: Job) -> Found:
+        won = (lambda g: g % 4 != 3) if job.arm == "fed-se" else (lambda g: g % 4 == 0)
+        return found(won, [client.name for client in job.config.clients])
+
+    return TableResult(
+        table=table,
+        quick=quick,
+        worlds={
+            arm.label: {
+                c.name: c.env for job in jobs if job.arm == arm.label for c in job.config.clients
+            }
+            for arm in arms
+        },
+        arms=gather(jobs, {key_of(job.config): of(job) for job in jobs}),
+        questions=[(q.better, q.worse) for q in questions_of(TABLES[table], arms)],
+        config={},
+        versions={},
+    )
+
+
+@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.parametrize("table", TABLES)
+def test_every_question_can_be_asked_and_every_arm_be_run(table: str, quick: bool):
+    arms = arms_of(TABLES[table], quick=quick)
+    asked = questions_of(TABLES[table], arms)
+    assert asked
+    assert quick or asked == list(TABLES[table].questions)
+    assert {job.arm for job in jobs_of(arms, range(2))} == {arm.label for arm in arms}
+
+
+def test_an_arm_two_tables_share_is_done_once():
+    def keys(table: str) -> dict[str, set[str]]:
+        arms = arms_of(TABLES[table], quick=False)
+        done: dict[str, set[str]] = {}
+        for job in jobs_of(arms, range(1)):
+            done.setdefault(job.arm, set()).add(key_of(job.config))
+        return done
+
+    main, ranks = keys("main"), keys("ranks")
+    assert main["fed-se"] == keys("ablations")["fed-se"] == ranks["rank 8"]
+    assert main["local-evolve"] == keys("heterogeneity")["five worlds, local-evolve"]
+    assert len(set.union(*main.values())) == sum(map(len, main.values()))
+
+
+def test_a_key_is_the_settings_without_the_name_and_the_processes():
+    config = jobs_of(arms_of(TABLES["main"], quick=True), range(1))[0].config
+    same = with_settings(config, {"run.name": "other", "run.workers": 2})
+    other = with_settings(config, {"run.seed": 1})
+    assert key_of(config) == key_of(same) != key_of(other)
+
+
+def test_an_unfinished_table_has_whole_seeds():
+    seeds = [job.seed for job in jobs_of(arms_of(TABLES["main"], quick=False), range(3))]
+    assert seeds == sorted(seeds)
+
+
+def test_lone_clients_are_put_together_and_move_nothing():
+    by_arm = {line.arm: line for line in lines(made_up())}
+    assert by_arm["fed-se"].after == Rate(5 * 5 * 30, 5 * 5 * GAMES)
+    assert by_arm["local-evolve"].after == Rate(5 * 5 * 10, 5 * 5 * GAMES)
+    assert (by_arm["fed-se"].megabytes, by_arm["local-evolve"].megabytes) == (2.0, 0.0)
+    assert sorted(by_arm["local-evolve"].envs) == sorted(by_arm["fed-se"].envs)
+
+
+def test_the_answers_are_the_paired_differences():
+    for answer in answers(made_up()):
+        assert answer.found.micro.value == pytest.approx(0.5)
+        assert answer.verdict == "higher"
+        assert answer.p_holm < 0.05
+
+
+def test_what_was_found_is_told_beside_what_was_expected():
+    full, quick = made_up(), made_up(quick=True, seeds=3)
+    told = text(quick, full)
+    assert told.count("agrees") == 3
+    assert "9 of 9 results have the expected adapters, bit for bit" in told
+    assert "fed-se against fedit: +0.500" in told
+    assert agrees(Rate(10, 40), Rate(12, 40))
+    assert not agrees(Rate(10, 400), Rate(120, 400))
+
+
+def test_the_page_of_a_table_names_its_command_and_every_arm():
+    page = markdown(made_up())
+    assert "`fedse reproduce main`, seeds 0 to 4" in page
+    for arm in arms_of(TABLES["main"], quick=False):
+        assert f"| {arm.label} |" in page
