@@ -22,13 +22,17 @@ class Method(NamedTuple):
 
 
 STATIC = {"rollout.episodes": 0}
-POOLED = {"buffer.pooled": True}
+# Nothing is averaged where one adapter is trained, so there is nothing to step beyond.
+ALONE = {"aggregate.step": 1.0}
+POOLED = {"buffer.pooled": True, **ALONE}
 
 METHODS: Mapping[str, Method] = {
     "fed-se": Method("explore, keep successes, learn, average: the paper's method"),
     "fedit": Method("learn from demonstrations only, average (paper: FedIT)", STATIC),
-    "local-static": Method("each client alone, demonstrations only (paper: Local)", STATIC, True),
-    "local-evolve": Method("each client alone explores and learns; nothing is shared", {}, True),
+    "local-static": Method(
+        "each client alone, demonstrations only (paper: Local)", {**STATIC, **ALONE}, True
+    ),
+    "local-evolve": Method("each client alone explores and learns; nothing is shared", ALONE, True),
     "central-static": Method(
         "one trainer, all demonstrations (paper: Centralized)", {**STATIC, **POOLED}
     ),

@@ -35,6 +35,14 @@ def test_a_method_changes_its_own_settings_only(name: str):
         assert config.run.seed == CONFIG.run.seed
 
 
+def test_where_nothing_is_averaged_nothing_is_stepped_beyond():
+    far = with_settings(CONFIG, {"aggregate.step": 3.0})
+    for name in METHODS:
+        for config in apply_method(far, name):
+            alone = len(config.clients) == 1 or config.buffer.pooled
+            assert config.aggregate.step == (1.0 if alone else 3.0)
+
+
 def test_alone_means_one_experiment_per_client():
     clients = [config.clients for config in apply_method(CONFIG, "local-evolve")]
     assert clients == [(client,) for client in CONFIG.clients]
