@@ -123,10 +123,10 @@ def _start_worker(config: Config, path: Path, open_site: OpenSite, events: Any) 
     _worker["events"] = events
     # A terminal sends Ctrl-C to all of its processes; only the run itself is to answer it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """A worker does not outlive the run, even if the run was killed."""
     parent = multiprocessing.parent_process()
     assert parent is not None

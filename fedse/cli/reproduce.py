@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from fedse.cli.drive import require_machine, require_members
+from fedse.cli.drive import Interrupted, require_machine, require_members
 from fedse.config_keys import closest
 from fedse.errors import ConfigError
 from fedse.reproduce.jobs import Found, do_jobs
@@ -49,7 +49,13 @@ def reproduce_verb(
         raise ConfigError(f"--seeds must be at least 1, got {count}")
     require_machine("local")
     root = out if out is not None else runs_root(os.environ).parent / "reproduce"
-    result = make(table, count, root, quick=quick, jobs=jobs or os.cpu_count() or 1)
+    try:
+        result = make(table, count, root, quick=quick, jobs=jobs or os.cpu_count() or 1)
+    except KeyboardInterrupt:
+        raise Interrupted(
+            "stopped; finished experiments and committed rounds are kept",
+            hint="the same command goes on from there",
+        ) from None
     name = f"{table}-quick" if quick else table
     body = result.model_dump_json() + "\n"
     write_durably(root / f"{name}.json", body.encode())
