@@ -1,7 +1,8 @@
 """Write docs/results.md and its figures from the result files of `fedse reproduce`.
 
-`python scripts/make_results_page.py docs` reads docs/results/TABLE.json. The figures need
-`pip install 'fed-se[figures]'`; with --text only the page is written.
+`python scripts/make_results_page.py docs` reads fedse/reproduce/expected/TABLE.json, which is what
+`fedse reproduce TABLE` wrote. The figures need `pip install vl-convert-python`; with --text only
+the page is written.
 """
 
 import argparse
@@ -9,6 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from fedse.cli.reproduce import expected
 from fedse.paired import Difference
 from fedse.reproduce.results import TableResult, answers, lines
 from fedse.reproduce.tables import TABLES
@@ -22,21 +24,16 @@ def main() -> None:
     parser.add_argument("docs", type=Path)
     parser.add_argument("--text", action="store_true", help="no figures")
     options = parser.parse_args()
-    results = read(options.docs)
+    results = read()
     reading = (options.docs / "results" / "reading.md").read_text()
     (options.docs / "results.md").write_text(page(results, reading))
     if not options.text:
         draw(results, options.docs / "results")
 
 
-def read(docs: Path) -> dict[str, TableResult]:
+def read() -> dict[str, TableResult]:
     """The tables that have been made, in the order of TABLES."""
-    found = {name: docs / "results" / f"{name}.json" for name in TABLES}
-    return {
-        name: TableResult.model_validate_json(path.read_text())
-        for name, path in found.items()
-        if path.is_file()
-    }
+    return {name: result for name in TABLES if (result := expected(name))}
 
 
 def page(results: dict[str, TableResult], reading: str) -> str:

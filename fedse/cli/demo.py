@@ -51,6 +51,8 @@ def introduction(config: Config) -> str:
 def next_steps(path: Path, *, by_name: bool) -> str:
     """Commands worth typing after the demo; a run kept elsewhere is called by its path."""
     steps = [
+        ("a page about this run", f"fedse report {'last' if by_name else path} --open"),
+        ("what the agent saw and did", f"fedse view {'last' if by_name else path}"),
         ("the new agent in fresh games", f"fedse eval {'last' if by_name else path}"),
         ("the same game, played by you", "fedse env play wordle"),
         ("all runs so far", "fedse runs" if by_name else f"fedse runs {path.parent}"),

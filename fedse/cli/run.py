@@ -4,8 +4,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,8 +26,11 @@ from fedse.cli.drive import (
 from fedse.cli.phrases import megabytes
 from fedse.config import Config
 from fedse.config_file import dump_config, load_config
+from fedse.errors import ConfigError
 from fedse.events import Fact
 from fedse.methods import METHODS, one_experiment
+from fedse.metrics import monitored
+from fedse.run import Observer
 from fedse.run_folder import create_run
 from fedse.site.open import spec_of
 from fedse.trackers import Tracker, require_trackers, tracked
@@ -46,6 +49,10 @@ MethodOption = Annotated[
     str | None, Parameter(help=f"A baseline or ablation: {', '.join(METHODS)}.")
 ]
 Only = Annotated[str | None, Parameter(help="This client alone, the others left out.")]
+Metrics = Annotated[
+    str | None,
+    Parameter(help="Serve /metrics (Prometheus) and /health, as in 127.0.0.1:9464."),
+]
 EngineOption = Annotated[
     Engine, Parameter(help="local: no network. simulation, deployment: Flower on this machine.")
 ]
@@ -66,6 +73,7 @@ def run_verb(
     only: Only = None,
     engine: EngineOption = "local",
     track: Track = [],  # noqa: B006  as above
+    metrics: Metrics = None,
     dry_run: DryRun = False,
     json: Json = False,
     plain: Plain = False,
@@ -78,7 +86,16 @@ def run_verb(
         tell_plan(settings, mode)
         return
     given, root = config.read_text(), root_of(out)
-    start_run(settings, given, root, name=name, engine=engine, mode=mode, track=track)
+    start_run(
+        settings,
+        given,
+        root,
+        name=name,
+        engine=engine,
+        mode=mode,
+        track=track,
+        metrics=metrics,
+    )
 
 
 def start_run(
@@ -90,13 +107,15 @@ def start_run(
     engine: Engine,
     mode: Mode,
     track: Sequence[Tracker] = (),
+    metrics: str | None = None,
 ) -> Path:
     """A new run has gone through all its rounds and its result is told; its folder."""
     require_machine(engine)
     require_local(config, engine)
     require_trackers(track)
-    with shown(mode, config) as observer:
-        observers = [observer]
+    patience = config.aggregate.deadline
+    with shown(mode, config) as observer, watched(metrics, patience) as watchers:
+        observers = [observer, *watchers]
 
         def tell(event: str, entry: dict[str, Fact]) -> None:
             for each in observers:
@@ -116,6 +135,20 @@ def start_run(
     with closing(run):
         tell_result(run, mode)
     return run.path
+
+
+@contextmanager
+def watched(address: str | None, patience: float) -> Iterator[list[Observer]]:
+    """Observers that serve metrics and health on `address`; none where it is None."""
+    if address is None:
+        yield []
+        return
+    host, colon, port = address.rpartition(":")
+    if not (host and colon and port.isdecimal()):
+        raise ConfigError(f"--metrics must look like 127.0.0.1:9464, got {address!r}")
+    with monitored(host, int(port), clock=time.time, patience=patience) as (observer, taken):
+        print(f"metrics and health on http://{host}:{taken}", file=sys.stderr, flush=True)
+        yield [observer]
 
 
 def _warn(message: str) -> None:

@@ -1,0 +1,47 @@
+"""`fedse doctor`: is this machine ready, and if not, what is to be done?"""
+
+import json as json_format
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.text import Text
+
+from fedse.cli.display import Json, plain_wanted
+from fedse.config_file import load_config
+from fedse.doctor import Finding, examine, worst
+from fedse.errors import MachineError
+from fedse.run_folder import runs_root
+
+STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
+
+
+def doctor_verb(
+    config: Annotated[Path | None, Parameter(help="Also check what this file needs.")] = None,
+    /,
+    *,
+    json: Json = False,
+) -> None:
+    """Every finding is on stdout; the exit code is 3 if one of them is `fail`."""
+    settings = load_config(config) if config is not None else None
+    found = examine(runs_root(os.environ), os.environ, settings)
+    if json:
+        print(json_format.dumps([finding._asdict() for finding in found]))
+    else:
+        console = Console(no_color=plain_wanted(sys.stdout), highlight=False, soft_wrap=True)
+        for finding in found:
+            console.print(_line(finding))
+    failed = [finding.what for finding in found if finding.status == "fail"]
+    if worst(found) == "fail":
+        raise MachineError(f"{len(failed)} of {len(found)} checks failed")
+
+
+def _line(finding: Finding) -> Text:
+    line = Text(f"{finding.status:<6}", style=STYLES[finding.status])
+    line.append(finding.what, style="default")
+    if finding.fix:
+        line.append(f"\n      fix: {finding.fix}", style="default")
+    return line

@@ -1,0 +1,173 @@
+"""Is this machine ready? Every check gives one finding: ok, warn or fail, and how to mend it.
+
+Nothing is imported but its version is read, nothing is downloaded, nothing is written but one
+empty file that is taken away again.
+"""
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from fedse import __version__
+from fedse.base_model import SHIPPED, base_digest
+from fedse.config import Client, Config
+from fedse.envs.base import make_env
+from fedse.errors import FedSEError
+from fedse.run_folder import run_folders
+from fedse.site.open import spec_of
+
+Status = Literal["ok", "warn", "fail"]
+GIGABYTE = 1 << 30
+LEAST_DISK, LEAST_MEMORY = 2 * GIGABYTE, 2 * GIGABYTE
+# Which versions were tested together is in .ci/constraints.txt of the source.
+NEEDED = {"torch": "hf", "transformers": "hf", "peft": "hf"}
+OPTIONAL = {
+    "flwr": ("flower", "federations over a network"),
+    "ray": ("simulation", "Flower's simulation"),
+    "cryptography": ("flower", "keys, certificates and signed ledgers"),
+    "jinja2": ("report", "fedse report"),
+    "minigrid": ("babyai", "the babyai environment"),
+    "rapidfuzz": ("webshop", "the webshop environment"),
+    "pyarrow": ("parquet", "export to Parquet"),
+}
+# Each sends something home unless told not to; our own child processes are told.
+TELEMETRY = {
+    "flwr": ("FLWR_TELEMETRY_ENABLED", "0"),
+    "ray": ("RAY_USAGE_STATS_ENABLED", "0"),
+    "transformers": ("HF_HUB_OFFLINE", "1"),
+}
+
+
+class Finding(NamedTuple):
+    status: Status
+    what: str
+    fix: str = ""
+
+
+def examine(root: Path, environ: Mapping[str, str], config: Config | None = None) -> list[Finding]:
+    """All findings, in the order a person would ask; `config` adds what that experiment needs."""
+    found = [_python(), *_packages(), *_telemetry(environ)]
+    found += [_disk(root), _memory(), _writable(root), _base_models(), _threads(environ)]
+    if config is not None:
+        found += _experiment(config)
+    return found
+
+
+def _python() -> Finding:
+    return Finding("ok", f"Python {sys.version.split()[0]}, fed-se {__version__}")
+
+
+def _packages() -> list[Finding]:
+    found = []
+    for package, extra in NEEDED.items():
+        has = installed(package)
+        fix = f"uv pip install --torch-backend cpu 'fed-se[{extra}]'"
+        missing = Finding("fail", f"{package} is not installed: no playing, no training", fix)
+        found.append(Finding("ok", f"{package} {has}") if has else missing)
+    for package, (extra, purpose) in OPTIONAL.items():
+        has = installed(package)
+        fix = f"if you want it: pip install 'fed-se[{extra}]'"
+        missing = Finding("warn", f"{package} is not installed: no {purpose}", fix)
+        found.append(Finding("ok", f"{package} {has}") if has else missing)
+    return found
+
+
+def installed(package: str) -> str:
+    """The installed version, empty if there is none."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+def _telemetry(environ: Mapping[str, str]) -> list[Finding]:
+    talkative = [
+        f"{name}={value}"
+        for package, (name, value) in TELEMETRY.items()
+        if installed(package) and environ.get(name) != value
+    ]
+    if not talkative:
+        return [Finding("ok", "usage statistics of flwr, ray and transformers are off")]
+    return [
+        Finding(
+            "warn",
+            "commands of other packages may report usage (those started by fedse are told not to)",
+            f"export {' '.join(talkative)}",
+        )
+    ]
+
+
+def _disk(root: Path) -> Finding:
+    here = next(path for path in (root, *root.parents) if path.exists())
+    free = shutil.disk_usage(here).free
+    told = f"{free / GIGABYTE:.1f} GB free where runs are kept"
+    if free < LEAST_DISK:
+        return Finding("fail", told, "make room, or keep runs elsewhere: export FEDSE_RUNS=...")
+    return Finding("ok", told)
+
+
+def _memory() -> Finding:
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    told = f"{total / GIGABYTE:.1f} GB memory, {os.cpu_count()} CPUs"
+    if total < LEAST_MEMORY:
+        return Finding("warn", told, "the demo needs about 1 GB; larger models do not fit")
+    return Finding("ok", told)
+
+
+def _writable(root: Path) -> Finding:
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=root):
+            pass
+    except OSError as error:
+        fix = "export FEDSE_RUNS=... to a folder you may write to"
+        return Finding("fail", f"cannot write to {root}: {error.strerror}", fix)
+    return Finding("ok", f"runs are kept in {root} ({len(run_folders(root))} so far)")
+
+
+def _base_models() -> Finding:
+    return _tried(
+        lambda: "base models " + ", ".join(f"{n} {base_digest(p)[:8]}" for n, p in SHIPPED.items()),
+        "the package is damaged: install it again",
+    )
+
+
+def _threads(environ: Mapping[str, str]) -> Finding:
+    if environ.get("OMP_WAIT_POLICY", "").upper() == "PASSIVE":
+        return Finding("ok", "OMP_WAIT_POLICY=PASSIVE")
+    return Finding(
+        "warn",
+        "torch may be many times slower when other work shares the CPUs",
+        "export OMP_WAIT_POLICY=PASSIVE",
+    )
+
+
+def _experiment(config: Config) -> list[Finding]:
+    base = config.model.base
+    found = [_tried(lambda: f"model.base {base}: {spec_of(config).nbytes / 1e6:.2f} MB adapters")]
+    return [*found, *(_tried(partial(_client, client)) for client in config.clients)]
+
+
+def _client(client: Client) -> str:
+    env = make_env(client.env, client.options)
+    count = len(env.tasks("train"))
+    env.close()
+    return f"client {client.name}: {client.env} with {count} training tasks"
+
+
+def _tried(check: Callable[[], str], fix: str = "") -> Finding:
+    try:
+        return Finding("ok", check())
+    except FedSEError as error:
+        return Finding("fail", str(error), error.hint or fix)
+
+
+def worst(found: Sequence[Finding]) -> Status:
+    """fail before warn before ok."""
+    return max((f.status for f in found), key=("ok", "warn", "fail").index, default="ok")
