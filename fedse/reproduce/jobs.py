@@ -44,8 +44,12 @@ Tell = Callable[[int, int, Job, Found], None]
 
 
 def key_of(config: Config) -> str:
-    """Equal for experiments that would give the same bits."""
-    settings = config.model_dump(mode="json", exclude={"run": {"name", "workers"}})
+    """Equal for experiments that would give the same bits.
+
+    A setting that is added later, with a default that changes nothing, changes no key.
+    """
+    elsewhere = {"run": {"name", "workers"}}
+    settings = config.model_dump(mode="json", exclude=elsewhere, exclude_defaults=True)
     return digest_of(settings)[:16]
 
 

@@ -1,0 +1,89 @@
+"""How well does each client's own adapter do in the other clients' worlds?
+
+`python scripts/measure_transfer.py ROOT docs/results/transfer.json --seeds 5`, where ROOT is the
+--out folder of a finished `fedse reproduce main`. Plays every client's held-out games, the same
+ones as in the table, with every lone client's final adapter and with the federated one.
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from pathlib import Path
+
+from fedse.config import Config
+from fedse.evaluate import Rate
+from fedse.events import silent
+from fedse.reproduce.jobs import key_of
+from fedse.reproduce.tables import TABLES, jobs_of
+from fedse.rounds import client_eval
+from fedse.run_folder import open_run
+from fedse.site.open import open_site
+from fedse.types import Adapter
+
+Matrix = dict[str, dict[str, list[int]]]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("root", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--seeds", type=int, default=5)
+    options = parser.parse_args()
+    found: Matrix = {}
+    for seed in range(options.seeds):
+        add(found, played(options.root, seed))
+        options.out.write_text(json.dumps({"seeds": seed + 1, "won_played": found}) + "\n")
+    print(markdown(found))
+
+
+def played(root: Path, seed: int) -> Matrix:
+    """Adapter's owner -> world -> [won, played]."""
+    federated, *_ = _jobs("fed-se", seed)
+    owners = {job.clients[0].name: job for job in _jobs("local-evolve", seed)}
+    adapters = {"everybody (fed-se)": _adapter(root, federated)}
+    adapters |= {name: _adapter(root, config) for name, config in owners.items()}
+    matrix: Matrix = {owner: {} for owner in adapters}
+    for client in federated.clients:
+        with tempfile.TemporaryDirectory() as home:
+            site = open_site(federated, client.name, Path(home), clock=time.time)
+            for owner, adapter in adapters.items():
+                stats = client_eval(adapter, site, federated, round=1, emit=silent)
+                matrix[owner][client.name] = [stats.eval_succeeded, stats.eval_played]
+    return matrix
+
+
+def _jobs(label: str, seed: int) -> list[Config]:
+    arm = next(arm for arm in TABLES["main"].arms if arm.label == label)
+    return [job.config for job in jobs_of([arm], range(seed, seed + 1))]
+
+
+def _adapter(root: Path, config: Config) -> Adapter:
+    run = open_run(root / "runs" / key_of(config), clock=time.time)
+    try:
+        return run.adapter(config.run.rounds)
+    finally:
+        run.close()
+
+
+def add(total: Matrix, more: Matrix) -> None:
+    for owner, worlds in more.items():
+        for world, counts in worlds.items():
+            old = total.setdefault(owner, {}).get(world, [0, 0])
+            total[owner][world] = [a + b for a, b in zip(old, counts, strict=True)]
+
+
+def markdown(found: Matrix) -> str:
+    worlds = list(next(iter(found.values())))
+    rows = [["adapter of", *worlds, "all worlds"], ["---"] * (len(worlds) + 2)]
+    for owner, counts in found.items():
+        rates = [Rate(*counts[world]) for world in worlds]
+        whole = Rate(sum(rate.successes for rate in rates), sum(rate.n for rate in rates))
+        low, high = whole.interval
+        told = f"{whole.value:.3f} ({low:.3f}-{high:.3f})"
+        rows.append([owner, *(f"{rate.value:.2f}" for rate in rates), told])
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+if __name__ == "__main__":
+    main()
