@@ -101,6 +101,8 @@ class Aggregate(Section):
     """How far to go towards the mean of the updates (paper: 1); above 1 goes beyond it."""
     max_norm: Annotated[float, Field(gt=0)] = 1e4
     """A reply whose A or B factors are longer than this is excluded."""
+    strikes: Annotated[int, Field(ge=0)] = 3
+    """Rounds with a rejected reply after which a client is quarantined; 0 = never."""
     min_clients: Positive = 1
     """Fewer valid replies than this end the run; votes and abstentions both count."""
     deadline: Annotated[float, Field(gt=0)] = 3600.0

@@ -43,8 +43,9 @@ def children(section: str) -> tuple[str, ...]:
 
 
 def closest(word: str, choices: Iterable[str]) -> str:
-    """The choice most like `word`, empty when none is like it."""
-    return next(iter(get_close_matches(word, list(choices), n=1, cutoff=CLOSE)), "")
+    """The choice most like `word`, empty when none is like it; swapped letters come first."""
+    near = get_close_matches(word, list(choices), n=3, cutoff=CLOSE)
+    return next(iter(sorted(near, key=lambda choice: sorted(choice) != sorted(word))), "")
 
 
 def suggest_key(name: str) -> str:

@@ -4,15 +4,19 @@ A driver supplies one thing: a way to ask all members and hear what each answers
 driver and a Flower deployment differ in transport only.
 """
 
-from collections.abc import Callable, Iterable
+import hashlib
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from fedse.aggregate.drift import drift_of
-from fedse.aggregate.validate import parse_adapter
+from fedse.aggregate.quarantine import Past, past_of, quarantined, rejected
+from fedse.aggregate.validate import believed, parse_adapter, shortened
 from fedse.base_model import initial_adapter
 from fedse.errors import RunError
 from fedse.export import export_adapter
+from fedse.ledger import Ledger
+from fedse.ledger_records import note_end, note_round, run_ledger
 from fedse.parties import Answer, Merged
 from fedse.rounds import server_round
 from fedse.run import Run
@@ -59,36 +63,39 @@ def federate(run: Run, ask: Ask, *, clock: Clock) -> Adapter:
     """All rounds are committed; the final global adapter. Goes on where an earlier run ended."""
     rounds = run.config.run.rounds
     run.begin(initial_adapter(run.spec, seed=run.config.run.seed))
+    ledger = run_ledger(run, clock=clock)
     done = run.committed or 0
     run.emit("run.started", rounds=rounds, committed=done, clients=len(run.config.clients))
     for index in range(1, done + 1):
         _export(run, index)
+    past = past_of(run.results())
     for index in range(done + 1, rounds + 1):
-        _round(run, ask, index, clock)
+        past = past.after(_round(run, ask, index, clock, past, ledger))
     final = run.adapter(rounds)
-    # A client that told its result before an interruption answers again from its outbox.
-    if run.config.eval.episodes and len(run.evals(rounds)) < len(run.config.clients):
-        for delivery in ask(_request(run, rounds + 1, final, train=False), final):
-            _record_eval(run, rounds, delivery)
+    _final_eval(run, ask, rounds, final, past)
+    note_end(ledger, rounds, final.digest)
     run.emit("run.finished", rounds=rounds, adapter=final.digest)
     return final
 
 
-def _round(run: Run, ask: Ask, index: int, clock: Clock) -> None:
+def _final_eval(run: Run, ask: Ask, rounds: int, final: Adapter, past: Past) -> None:
+    out = _quarantined(run, past)
+    # A client that told its result before an interruption answers again from its outbox.
+    if not run.config.eval.episodes or len(run.evals(rounds)) >= len(run.config.clients) - len(out):
+        return
+    heard: set[str] = set()
+    for delivery in ask(_request(run, rounds + 1, final, train=False), final):
+        if delivery.client not in out and not _fault(run, delivery, heard, ()):
+            _record_eval(run, rounds, delivery)
+            heard.add(delivery.client)
+
+
+def _round(run: Run, ask: Ask, index: int, clock: Clock, past: Past, ledger: Ledger) -> RoundResult:
     started, current = clock(), run.adapter(index - 1)
     run.emit("round.started", round=index, rounds=run.config.run.rounds)
-    answers: dict[str, Answer] = {}
-    faults: list[Exclusion] = []
-    for delivery in ask(_request(run, index, current, train=True), current):
-        fault = delivery.fault or _fault(run, delivery, answers)
-        _announce(run, index, delivery, fault)
-        if fault:
-            faults.append(Exclusion(client=delivery.client, reason=fault))
-        else:
-            _record_eval(run, index - 1, delivery)
-            answers[delivery.client] = _held(run, index, delivery)
+    answers, faults = _heard(run, ask, index, current, past)
     run.emit("aggregate.started", round=index, answers=len(answers))
-    merged = server_round(current, list(answers.values()), run.config)
+    merged = _merged(run, index, current, answers)
     excluded = (*merged.excluded, *faults)
     _require_enough(run, index, len(merged.voters) + len(merged.abstained), excluded)
     result = RoundResult(
@@ -107,9 +114,50 @@ def _round(run: Run, ask: Ask, index: int, clock: Clock) -> None:
     )
     run.emit("commit.started", round=index, adapter=result.after)
     run.commit(result)
+    note_round(ledger, result)
     run.emit("round.committed", **_summary(result))
     _export(run, index)
     _forget_inbox(run)
+    return result
+
+
+def _heard(
+    run: Run, ask: Ask, index: int, current: Adapter, past: Past
+) -> tuple[dict[str, Answer], list[Exclusion]]:
+    """The replies that can be used so far, and whose cannot; those in quarantine are not read."""
+    out, stale = _quarantined(run, past), past.adapters - {current.digest}
+    answers: dict[str, Answer] = {}
+    faults = list(out.values())
+    for known in faults:
+        _announce(run, index, Delivery(known.client, ClientStats(), None), known.reason)
+    for delivery in ask(_request(run, index, current, train=True), current):
+        if delivery.client in out:
+            continue
+        fault = delivery.fault or _fault(run, delivery, answers, stale)
+        _announce(run, index, delivery, fault)
+        if fault:
+            faults.append(Exclusion(client=delivery.client, reason=fault))
+        else:
+            _record_eval(run, index - 1, delivery)
+            answers[delivery.client] = _held(run, index, delivery)
+    return answers, faults
+
+
+def _quarantined(run: Run, past: Past) -> dict[str, Exclusion]:
+    members = (client.name for client in run.config.clients)
+    return quarantined(past, members, limit=run.config.aggregate.strikes)
+
+
+def _merged(run: Run, index: int, current: Adapter, answers: dict[str, Answer]) -> Merged:
+    """What the algorithm makes of the replies, within the bounds that the next round checks."""
+    weighed = []
+    for client, stats, read in answers.values():
+        lessons = {"buffered": believed(stats.buffered, run.config, round=index)}
+        weighed.append(Answer(client, stats.model_copy(update=lessons), read))
+    merged = server_round(current, weighed, run.config)
+    named = [Exclusion(client=e.client, reason=rejected(e.reason)) for e in merged.excluded]
+    adapter = shortened(merged.adapter, max_norm=run.config.aggregate.max_norm)
+    return merged._replace(adapter=adapter, excluded=tuple(named))
 
 
 def _drift(run: Run, current: Adapter, merged: Merged, answers: dict[str, Answer]) -> Drift | None:
@@ -135,13 +183,20 @@ def _request(run: Run, index: int, adapter: Adapter, *, train: bool) -> Request:
     )
 
 
-def _fault(run: Run, delivery: Delivery, answers: dict[str, Answer]) -> str:
+def _fault(run: Run, delivery: Delivery, heard: Collection[str], stale: Collection[str]) -> str:
     if delivery.client not in {client.name for client in run.config.clients}:
         return "is not a member of this experiment"
-    if delivery.client in answers:
+    if delivery.client in heard:
         return "answered twice in one round"
-    if delivery.adapter is not None and len(delivery.adapter) != run.spec.nbytes:
-        return f"adapter of {len(delivery.adapter)} bytes, expected {run.spec.nbytes}"
+    stats, config = delivery.stats, run.config
+    if stats.played > config.rollout.episodes or stats.eval_played > config.eval.episodes:
+        return rejected("counts more episodes than it was asked to play")
+    if delivery.adapter is None:
+        return ""
+    if len(delivery.adapter) != run.spec.nbytes:
+        return rejected(f"adapter of {len(delivery.adapter)} bytes, expected {run.spec.nbytes}")
+    if hashlib.sha256(delivery.adapter).hexdigest() in stale:
+        return rejected("sent back the global adapter of an earlier round")
     return ""
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from fedse.agent.policy import Policy
@@ -56,6 +57,8 @@ class Site:
     """We step the environment, unless the client's program owns the loop."""
     prepare: Callable[[Iterable[Trajectory]], list[Trajectory]] = list
     """Lessons as any site of the same base model could learn from them."""
+    home: Path | None = None
+    """The client's own folder, where its ledger is kept; None = it keeps none."""
 
 
 class Answer(NamedTuple):

@@ -94,6 +94,7 @@ def open_toy_site(config: Config, client: str, home: Path, *, clock: Callable[[]
         _nudge,
         clock,
         recorded(rollout, buffer, config),
+        home=home,
     )
 
 

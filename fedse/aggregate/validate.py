@@ -2,18 +2,31 @@
 
 Nothing of what arrives is interpreted: the length and the header must equal what the agreed spec
 implies, and the numbers must be finite and within the norm bounds. No pickle, no config, no names.
+The server reads replies and a client reads the global adapter with this one parser.
 """
+
+from math import isfinite, sqrt
 
 import numpy as np
 
 from fedse.aggregate.norms import squared_norm
-from fedse.config import Aggregate
+from fedse.config import Aggregate, Config
 from fedse.errors import AdapterRejected
 from fedse.types import Adapter, AdapterSpec
 
+# Beyond this a merge with a long step could leave the range of float32 (3.4e38).
+LARGEST_NORM = 1e30
+# Share of the bound the global adapter may fill; the rest is for the update of a sound reply.
+FILLED = 0.5
+
 
 def parse_adapter(data: bytes, spec: AdapterSpec, limits: Aggregate) -> Adapter:
-    """The adapter in `data`, equal to the spec in every respect; anything else is rejected."""
+    """The adapter in `data`, equal to the spec in every respect; anything else is rejected.
+
+    The numbers stay where they are in `data`, which therefore must be immutable.
+    """
+    if type(data) is not bytes:
+        raise AdapterRejected("the adapter is not bytes")
     if len(data) != spec.nbytes:
         raise AdapterRejected(f"adapter of {len(data)} bytes, expected {spec.nbytes}")
     start = len(spec.header)
@@ -29,15 +42,47 @@ def require_bounded(adapter: Adapter, *, max_norm: float) -> None:
 
     The two are bounded apart because (cA, B/c) is the same model but ruins a mean of factors.
     """
-    squares = {"A": 0.0, "B": 0.0}
-    for name, tensor in adapter.tensors().items():
-        factor = "A" if ".lora_A." in name else "B"
-        squares[factor] += squared_norm(tensor.reshape(-1))
-    for factor, square in squares.items():
-        # A NaN or an infinity anywhere makes the sum non-finite, so this one test finds both.
-        if not np.isfinite(square):
+    bound = min(max_norm, LARGEST_NORM)
+    for factor, norm in _factor_norms(adapter).items():
+        if not isfinite(norm):
             raise AdapterRejected(f"factor {factor} holds a number that is not finite")
-        if square > max_norm**2:
-            raise AdapterRejected(
-                f"factor {factor} has norm {square**0.5:.4g}, allowed is {max_norm:.4g}"
-            )
+        if norm > bound:
+            raise AdapterRejected(f"factor {factor} has norm {norm:.8g}, allowed is {bound:.8g}")
+
+
+def shortened(adapter: Adapter, *, max_norm: float) -> Adapter:
+    """`adapter` itself if both factors leave room in the bound, else with the longer one cut down.
+
+    A step beyond the mean of sound replies can leave the bound. Such an adapter would be refused
+    by every client, and one at the bound would get sound replies to it rejected.
+    """
+    bound = min(max_norm, LARGEST_NORM) * FILLED
+    scales = {f: bound / norm for f, norm in _factor_norms(adapter).items() if norm > bound}
+    if not scales:
+        return adapter
+    vector = adapter.vector.copy()
+    for name, part in adapter.spec.slices.items():
+        vector[part] *= np.float32(scales.get(_factor(name), 1.0))
+    return Adapter(adapter.spec, vector)
+
+
+def believed(lessons: int, config: Config, *, round: int) -> int:
+    """The number of lessons a client may claim as a weight: what this experiment can have brought.
+
+    A site that has more from earlier experiments is believed that much and no more.
+    """
+    return min(lessons, config.buffer.demonstrations + config.rollout.episodes * round)
+
+
+def _factor_norms(adapter: Adapter) -> dict[str, float]:
+    """The length of all A and of all B; not finite exactly if one of the numbers is not."""
+    squares = {"A": 0.0, "B": 0.0}
+    # A signalling NaN is reported by the processor; here it is found by its result.
+    with np.errstate(invalid="ignore"):
+        for name, tensor in adapter.tensors().items():
+            squares[_factor(name)] += squared_norm(tensor.reshape(-1))
+    return {factor: sqrt(square) for factor, square in squares.items()}
+
+
+def _factor(name: str) -> str:
+    return "A" if ".lora_A." in name else "B"

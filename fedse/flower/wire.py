@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
+from fedse.aggregate.quarantine import rejected
 from fedse.errors import WireError
 from fedse.site.socket_client import SiteReply
 from fedse.types import ClientStats
@@ -57,6 +58,16 @@ def read_reply(content: RecordDict, *, max_bytes: int) -> SiteReply:
 
     The text of the error is the server's own and quotes nothing that arrived.
     """
+    try:
+        return _agreed_reply(content, max_bytes)
+    except WireError as error:
+        raise WireError(rejected(str(error))) from None
+    except Exception:
+        # What Flower let through was built by a peer; whatever it breaks is that peer's fault.
+        raise WireError(rejected("the reply cannot be read")) from None
+
+
+def _agreed_reply(content: RecordDict, max_bytes: int) -> SiteReply:
     if set(content) != {REPLY, ADAPTER}:
         raise WireError("the reply has other records than the agreed ones")
     numbers = content[REPLY]
@@ -107,6 +118,7 @@ def _require_possible(stats: ClientStats) -> None:
     parts = (
         stats.succeeded <= stats.played,
         stats.broken <= stats.played,
+        stats.truncated <= stats.played,
         stats.eval_succeeded <= stats.eval_played,
     )
     if not all(parts):

@@ -94,6 +94,7 @@ def _together(done: Sequence[tuple[Job, Found]]) -> SeedResult:
     found = [part for _, part in done]
     rounds = sorted({round for part in found for round in part.curve})
     merged = [d for d in found[0].drift if d and len(d.cosine) > 1]
+    averaged = merged and not done[0][0].config.buffer.pooled
     cosines = [sum(d.cosine.values()) / len(d.cosine) for d in merged]
     return SeedResult(
         clients={client: bits for part in found for client, bits in part.clients.items()},
@@ -102,10 +103,10 @@ def _together(done: Sequence[tuple[Job, Found]]) -> SeedResult:
             for round in rounds
         },
         adapters={job.config.run.name: part.adapter for job, part in done},
-        bytes_moved=sum(part.bytes_moved for part in found) if merged else 0,
+        bytes_moved=sum(part.bytes_moved for part in found) if averaged else 0,
         payload=found[0].payload,
-        merge_error=(merged[0].merge_error, merged[-1].merge_error) if merged else None,
-        cosine=(cosines[0], cosines[-1]) if merged else None,
+        merge_error=(merged[0].merge_error, merged[-1].merge_error) if averaged else None,
+        cosine=(cosines[0], cosines[-1]) if averaged else None,
         cpu_seconds=round(sum(part.cpu_seconds for part in found), 1),
     )
 

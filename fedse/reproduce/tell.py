@@ -119,7 +119,7 @@ def _averaging_table(result: TableResult) -> str:
     rows = []
     for arm, seeds in result.arms.items():
         pairs = [(s.merge_error, s.cosine) for s in seeds.values() if s.merge_error and s.cosine]
-        if not pairs or all(error[1] < 1e-6 for error, _ in pairs):
+        if not pairs:
             continue
         columns = [[p[part][when] for p in pairs] for part in (0, 1) for when in (0, 1)]
         rows.append([arm, *(f"{sum(column) / len(column):.3f}" for column in columns)])

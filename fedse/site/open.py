@@ -61,7 +61,7 @@ def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], fl
     buffer = Buffer(home / "buffer.db")
     play = recorded(way_to_play(env, engine.encoder), buffer, config)
     tasks = partial(tasks_of, env, member.part)
-    site = Site(client, spec, make, tasks, buffer, make_policy, fit, clock, play, prepare)
+    site = Site(client, spec, make, tasks, buffer, make_policy, fit, clock, play, prepare, home)
     add_demonstrations(site, config)
     return site
 

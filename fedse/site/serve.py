@@ -1,7 +1,8 @@
 """Answer one request at a client: check it, do the work once, keep the answer, give it back.
 
 The answer is durable in the outbox before it leaves, so a request that comes again (the server
-or this process died) is answered with the same bytes instead of being worked on again.
+or this process died) is answered with the same bytes instead of being worked on again. Each time
+it has a line in the client's ledger before it leaves; without that line nothing leaves.
 """
 
 from fedse.aggregate.validate import parse_adapter
@@ -10,6 +11,8 @@ from fedse.config import Config
 from fedse.coordinator import Request
 from fedse.errors import WireError
 from fedse.events import Emit
+from fedse.ledger_facts import answer_facts
+from fedse.ledger_records import note_answer
 from fedse.parties import Site
 from fedse.rounds import client_eval, client_round
 from fedse.types import Adapter, AdapterSpec, ClientStats, ClientUpdate
@@ -20,10 +23,14 @@ def serve(request: Request, data: bytes, site: Site, config: Config, *, emit: Em
     current = _accepted(request, data, config, site.spec)
     key = (request.experiment, request.round, request.digest)
     done = site.buffer.finished(*key)
+    fresh = done is None
     if done is None:
         update = _work(request, current, site, config, emit)
         done = Finished(update.stats, update.adapter.to_bytes() if update.adapter else None)
         site.buffer.finish(*key, done)
+    if site.home is not None:
+        told = answer_facts(key, done, received=request.adapter, bytes_down=len(data))
+        note_answer(site.home, site.client, told, fresh=fresh, clock=site.clock)
     emit("upload.started", client=site.client, round=request.round, bytes=len(done.adapter or b""))
     return done
 

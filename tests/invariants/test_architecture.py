@@ -19,7 +19,8 @@ LAYERS = [
     "rollout buffer parties tally train agent.hf evaluate paired",
     "rounds",
     "run run_folder run_list held_out arms comparison export coordinator site serve local"
-    " exports trackers pooled flower testing reproduce",
+    " exports trackers pooled flower federation testing reproduce doctor metrics"
+    " ledger ledger_facts ledger_keys ledger_records",
     "report cli",
     "__init__ __main__",
 ]
@@ -34,9 +35,11 @@ ALLOWED = {
     "starlette": ("serve",),
     "uvicorn": ("serve",),
     "cyclopts": ("cli",),
+    "prometheus_client": ("metrics",),
     "rich": ("cli", "report"),
     "jinja2": ("report",),
-    "sqlite3": ("buffer", "run", "envs.shop.search"),
+    "sqlite3": ("buffer", "run", "ledger_facts", "envs.shop.search"),
+    "cryptography": ("flower", "federation", "ledger_keys"),
     "inspect_ai": ("exports.inspect_log",),
     "pyarrow": ("exports.parquet",),
     "tensorboard": ("trackers",),

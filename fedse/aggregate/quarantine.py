@@ -1,0 +1,56 @@
+"""Who is no longer listened to: a member whose replies were rejected in several rounds.
+
+Counted from committed rounds alone, so a restart forgets nothing. A strike is a reply that broke
+the rules. A site that was away, had no vote, or said itself that it failed has none: it may come
+back. Nor has a name somebody else may have used, so nobody can get another member locked out.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from fedse.types import Exclusion, RoundResult
+
+REJECTED = "rejected: "
+"""Opens the reason of every exclusion that is a strike."""
+QUARANTINED = "quarantined: "
+"""Opens the reason of an exclusion that follows from earlier strikes."""
+
+
+class Past(NamedTuple):
+    """What the committed rounds say about the next one."""
+
+    strikes: Counter[str]
+    """In how many rounds each client had a reply rejected."""
+    adapters: frozenset[str]
+    """Digests of the global adapters that were sent out; no client can have made one of them."""
+
+    def after(self, result: RoundResult) -> "Past":
+        struck = {one.client for one in result.excluded if one.reason.startswith(REJECTED)}
+        return Past(self.strikes + Counter(struck), self.adapters | {result.before})
+
+
+def past_of(results: Iterable[RoundResult]) -> Past:
+    """The past of the round that follows `results`."""
+    past = Past(Counter(), frozenset())
+    for result in results:
+        past = past.after(result)
+    return past
+
+
+def rejected(reason: str) -> str:
+    """`reason` as that of a strike."""
+    return reason if reason.startswith(REJECTED) else REJECTED + reason
+
+
+def quarantined(past: Past, members: Iterable[str], *, limit: int) -> dict[str, Exclusion]:
+    """The members with `limit` strikes or more, each with the words to name it; 0 = nobody."""
+    strikes = past.strikes
+    return {
+        client: Exclusion(
+            client=client,
+            reason=f"{QUARANTINED}its replies of {strikes[client]} rounds were rejected",
+        )
+        for client in sorted(members)
+        if limit and strikes[client] >= limit
+    }

@@ -1,0 +1,224 @@
+"""`fedse ledger`: is a record of rounds as it was written, and what does it say.
+
+Reads the ledger and the database beside it and changes neither. A ledger may come from another
+party, so nothing of it reaches the terminal unescaped.
+"""
+
+import json as json_format
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from fedse.cli.display import Json
+from fedse.cli.phrases import counted, megabytes
+from fedse.errors import ConfigError, StoreError
+from fedse.ledger import Entry
+from fedse.ledger_keys import read_public
+from fedse.ledger_records import Verdict, ledgers_in, verify_ledger
+from fedse.run_folder import find_run, runs_root
+
+app = App(name="ledger", help_format="plaintext", help_epilogue="")
+
+Place = Annotated[
+    str, Parameter(help="Path or id of a run, `last`, a site's home, or a ledger file.")
+]
+Key = Annotated[
+    Path | None, Parameter(help="Public key the ledger must be signed with (ledger.pub).")
+]
+SHORT = 12
+UNSIGNED = "unsigned: who can write the file can write it anew"
+
+
+@app.command
+def verify(place: Place = "last", /, *, key: Key = None, json: Json = False) -> None:
+    """Find the first line that is not as it was written, or is missing.
+
+    Without --key a ledger is trusted to name its own key, and the ledgers of clients in the same
+    folder are verified too. Give your head to the others: who knows it can tell a shorter or
+    rewritten ledger from yours.
+
+    Example: fedse ledger verify last
+    """
+    found = _ledgers(place) if key is None else [_own_ledger(place)]
+    trusted = read_public(key) if key is not None else None
+    verdicts = [verify_ledger(path, trusted=trusted) for path in found]
+    if json:
+        print(json_format.dumps([_plain(verdict) for verdict in verdicts]))
+    else:
+        for verdict in verdicts:
+            print(_told(verdict))
+    _require_sound(verdicts)
+
+
+@app.command
+def show(place: Place = "last", /, *, json: Json = False) -> None:
+    """List the rounds a ledger tells of.
+
+    Example: fedse ledger show last
+    """
+    verdicts = [verify_ledger(path) for path in _ledgers(place)]
+    for number, verdict in enumerate(verdicts):
+        if json:
+            for entry in verdict.entries:
+                print(json_format.dumps({"ledger": str(verdict.path), **entry.model_dump()}))
+            continue
+        print("\n" * bool(number) + _owner(verdict))
+        rows = _server_rows if verdict.began.get("role") == "server" else _client_rows
+        for line in _table(rows(verdict.entries)):
+            print(line)
+        for line in _exclusions(verdict.entries):
+            print(line)
+    _require_sound(verdicts)
+
+
+def _ledgers(place: str) -> list[Path]:
+    given = Path(place)
+    if given.is_file():
+        return [given]
+    folder = given
+    if not (given.is_dir() and ledgers_in(given)):
+        folder = find_run(place, runs_root(os.environ))
+    found = ledgers_in(folder)
+    if not found:
+        raise StoreError(
+            f"{folder} has no ledger: no round was begun there since ledgers are kept",
+            hint=f"fedse resume {folder} writes one",
+        )
+    return found
+
+
+def _own_ledger(place: str) -> Path:
+    """The one ledger a key can be meant for: that of the run or home itself."""
+    first, *others = _ledgers(place)
+    if others and any(path.parent.parent == first.parent.parent for path in others):
+        raise ConfigError(
+            f"--key is one owner's, {place} holds {counted(1 + len(others), 'ledger')}",
+            hint=f"name one of them, such as {first}",
+        )
+    return first
+
+
+def _require_sound(verdicts: Sequence[Verdict]) -> None:
+    for verdict in verdicts:
+        if verdict.finding:
+            line, reason = verdict.finding
+            raise StoreError(
+                f"ledger {verdict.path}, line {line} {_safe(reason)}",
+                hint="compare with the ledgers and heads of the other parties",
+            )
+
+
+def _told(verdict: Verdict) -> str:
+    if verdict.finding:
+        return f"{_owner(verdict)}: line {verdict.finding.line} {_safe(verdict.finding.reason)}"
+    key = verdict.began["key"]
+    end = f"nothing in {verdict.compared} is missing here"
+    if not verdict.compared:
+        end = "the end cannot be checked alone: compare the head with another party's"
+    return "\n".join(
+        (
+            f"{_owner(verdict)}: {', '.join(_counts(verdict.entries))}",
+            f"  key   {key if key else UNSIGNED}",
+            f"  end   {end}",
+            f"  head  {verdict.entries[-1].hash}",
+        )
+    )
+
+
+def _owner(verdict: Verdict) -> str:
+    began = verdict.began
+    return _safe(f"{began['role']} {began['name']}") if began else str(verdict.path)
+
+
+def _counts(entries: Sequence[Entry]) -> Iterator[str]:
+    kinds = [entry.kind for entry in entries]
+    yield counted(len(entries), "line")
+    for kind, noun in (("round", "round"), ("answered", "answer"), ("resent", "repetition")):
+        if kind in kinds:
+            yield counted(kinds.count(kind), noun)
+    recovered = sum(1 for entry in entries if entry.facts.get("recovered"))
+    if recovered:
+        yield f"{recovered} written after a restart"
+
+
+def _plain(verdict: Verdict) -> dict[str, Any]:
+    kinds = [entry.kind for entry in verdict.entries]
+    finding = verdict.finding
+    return {
+        "path": str(verdict.path),
+        "role": verdict.began.get("role"),
+        "name": verdict.began.get("name"),
+        "key": verdict.began.get("key"),
+        "signed": verdict.began.get("key") is not None,
+        "sound": finding is None,
+        "finding": {"line": finding.line, "reason": finding.reason} if finding else None,
+        "compared": verdict.compared or None,
+        "lines": len(kinds),
+        "rounds": kinds.count("round"),
+        "answers": kinds.count("answered"),
+        "head": verdict.entries[-1].hash if verdict.entries else None,
+    }
+
+
+Row = tuple[str, ...]
+
+
+def _server_rows(entries: Sequence[Entry]) -> Iterator[Row]:
+    yield "round", "time (UTC)", "voted", "no vote", "excluded", "absent", "up", "down", "adapter"
+    for entry in entries:
+        if entry.kind == "round":
+            facts = entry.facts
+            who = (str(len(facts[k])) for k in ("voters", "abstained", "excluded", "absent"))
+            sizes = (megabytes(facts["bytes_up"]), megabytes(facts["bytes_down"]))
+            yield _number(facts), _when(entry), *who, *sizes, _short(facts["after"])
+
+
+def _client_rows(entries: Sequence[Entry]) -> Iterator[Row]:
+    yield "round", "time (UTC)", "what", "played", "won", "received", "sent", "up"
+    for entry in entries:
+        if entry.kind in ("answered", "resent"):
+            facts: Mapping[str, Any] = entry.facts
+            episodes = facts.get("episodes", {})
+            played = (str(episodes.get(key, "")) for key in ("played", "succeeded"))
+            adapters = (_short(facts.get(key)) for key in ("received", "sent"))
+            up = megabytes(facts["bytes_up"])
+            yield _number(facts), _when(entry), entry.kind, *played, *adapters, up
+
+
+def _exclusions(entries: Sequence[Entry]) -> Iterator[str]:
+    for entry in entries:
+        for left_out in entry.facts.get("excluded", ()):
+            said = f"{left_out['client']}: {left_out['reason']}"
+            yield f"round {_number(entry.facts)} without {_safe(said)}"
+
+
+def _table(rows: Iterator[Row]) -> Iterator[str]:
+    found = [tuple(map(_safe, row)) for row in rows]
+    widths = [max(len(row[column]) for row in found) for column in range(len(found[0]))]
+    for row in found:
+        yield "  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)).rstrip()
+
+
+def _number(facts: Mapping[str, Any]) -> str:
+    late = " (late)" if facts.get("recovered") else ""
+    return f"{facts['round']}{late}"
+
+
+def _when(entry: Entry) -> str:
+    try:
+        return f"{datetime.fromtimestamp(entry.time, UTC):%Y-%m-%d %H:%M:%S}"
+    except (OverflowError, ValueError, OSError):  # no year has that number
+        return str(entry.time)
+
+
+def _short(digest: str | None) -> str:
+    return digest[:SHORT] if digest else "-"
+
+
+def _safe(text: str) -> str:
+    """Control characters are shown, not obeyed."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
