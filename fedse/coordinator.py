@@ -54,9 +54,11 @@ class Delivery(NamedTuple):
 
 
 class Ask(Protocol):
-    """Asks all members; yields what arrives before the deadline, in any order."""
+    """Asks all members but `skip`; yields what arrives before the deadline, in any order."""
 
-    def __call__(self, request: Request, adapter: Adapter) -> Iterable[Delivery]: ...
+    def __call__(
+        self, request: Request, adapter: Adapter, *, skip: Collection[str] = ()
+    ) -> Iterable[Delivery]: ...
 
 
 def federate(run: Run, ask: Ask, *, clock: Clock) -> Adapter:
@@ -84,7 +86,7 @@ def _final_eval(run: Run, ask: Ask, rounds: int, final: Adapter, past: Past) -> 
     if not run.config.eval.episodes or len(run.evals(rounds)) >= len(run.config.clients) - len(out):
         return
     heard: set[str] = set()
-    for delivery in ask(_request(run, rounds + 1, final, train=False), final):
+    for delivery in ask(_request(run, rounds + 1, final, train=False), final, skip=out):
         if delivery.client not in out and not _fault(run, delivery, heard, ()):
             _record_eval(run, rounds, delivery)
             heard.add(delivery.client)
@@ -107,7 +109,7 @@ def _round(run: Run, ask: Ask, index: int, clock: Clock, past: Past, ledger: Led
         excluded=excluded,
         absent=_absent(run, answers, faults),
         stats={client: answers[client].stats for client in sorted(answers)},
-        bytes_down=run.spec.nbytes * len(run.config.clients),
+        bytes_down=run.spec.nbytes * (len(run.config.clients) - len(_quarantined(run, past))),
         bytes_up=run.spec.nbytes * len(merged.voters),
         seconds=clock() - started,
         drift=_drift(run, current, merged, answers),
@@ -130,7 +132,7 @@ def _heard(
     faults = list(out.values())
     for known in faults:
         _announce(run, index, Delivery(known.client, ClientStats(), None), known.reason)
-    for delivery in ask(_request(run, index, current, train=True), current):
+    for delivery in ask(_request(run, index, current, train=True), current, skip=out):
         if delivery.client in out:
             continue
         fault = delivery.fault or _fault(run, delivery, answers, stale)

@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -72,10 +72,13 @@ class InProcess:
     def __init__(self, run: Run, clock: Clock, open_site: OpenSite) -> None:
         self._run, self._sites = run, Sites(run.config, run.path, clock, open_site)
 
-    def __call__(self, request: Request, adapter: Adapter) -> Iterator[Delivery]:
+    def __call__(
+        self, request: Request, adapter: Adapter, *, skip: Collection[str] = ()
+    ) -> Iterator[Delivery]:
         data = adapter.to_bytes()
         for client in self._run.config.clients:
-            yield self._sites.answer(client.name, request, data, self._run.emit)
+            if client.name not in skip:
+                yield self._sites.answer(client.name, request, data, self._run.emit)
 
 
 class WorkerPool:
@@ -100,11 +103,14 @@ class WorkerPool:
         self._events.put(None)
         self._relay.join()
 
-    def __call__(self, request: Request, adapter: Adapter) -> Iterator[Delivery]:
+    def __call__(
+        self, request: Request, adapter: Adapter, *, skip: Collection[str] = ()
+    ) -> Iterator[Delivery]:
         data = adapter.to_bytes()
         asked = [
             self._executor.submit(_answer, client.name, request, data)
             for client in self._run.config.clients
+            if client.name not in skip
         ]
         for done in as_completed(asked):
             yield done.result()

@@ -4,7 +4,7 @@ This is what federation exists to avoid, so it is here as a baseline only: it ne
 experience in one place. Nothing but who trains on what differs from the local driver.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,8 +32,11 @@ class Pooled:
 
         self._sites = Sites(run.config, run.path, clock, open_idle)
 
-    def __call__(self, request: Request, adapter: Adapter) -> Iterator[Delivery]:
-        data, names = adapter.to_bytes(), [client.name for client in self._run.config.clients]
+    def __call__(
+        self, request: Request, adapter: Adapter, *, skip: Collection[str] = ()
+    ) -> Iterator[Delivery]:
+        data = adapter.to_bytes()
+        names = [client.name for client in self._run.config.clients if client.name not in skip]
         heard = [self._sites.answer(name, request, data, self._run.emit) for name in names]
         sound = [delivery for delivery in heard if not delivery.fault]
         if not request.train or not sound:

@@ -217,6 +217,18 @@ def test_three_strikes_and_the_run_is_as_if_the_client_were_not_there(tmp_path: 
     assert [r.after for r in with_it] == [r.after for r in without]
     assert reasons(with_it) == [REJECTED] * 3 + [QUARANTINED] * 3
     assert all(OFFENDER not in (*r.absent, *r.voters) for r in with_it)
+    assert [r.bytes_down // SPEC.nbytes for r in with_it] == [5] * 3 + [4] * 3
+
+
+def test_who_is_in_quarantine_is_not_asked_to_work(tmp_path: Path):
+    asked: list[int] = []
+
+    def spoil(round: int) -> Change:
+        asked.append(round)
+        return NAN
+
+    results(tmp_path, Aggregate(), spoil)
+    assert asked == [1, 2, 3]
 
 
 def test_a_client_in_quarantine_is_not_read_even_if_it_is_sound_again(tmp_path: Path):
@@ -285,7 +297,7 @@ class Listed:
     def __init__(self, said: Callable[[Request, Adapter], Iterable[Delivery]]) -> None:
         self._said = said
 
-    def __call__(self, request: Request, adapter: Adapter) -> Iterable[Delivery]:
+    def __call__(self, request: Request, adapter: Adapter, *, skip=()) -> Iterable[Delivery]:
         return self._said(request, adapter)
 
 
