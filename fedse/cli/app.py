@@ -39,10 +39,14 @@ VERBS = {
     "view": ("Show what the agents saw and said in a run.", "view last --outcome failure"),
     "export": ("Write episodes, results or an adapter for other tools.", "export results last"),
     "reproduce": ("Make a table of the docs again, with its seeds.", "reproduce main --quick"),
+    "ledger": ("Verify or show the signed record of every round.", "ledger verify last"),
+    "doctor": ("Is this machine ready? What is missing, and how to mend it.", "doctor my.toml"),
     "config": ("Look at an experiment file, check it, explain it.", "config explain train.lr"),
     "env": ("List environments, check one, play one yourself.", "env play wordle"),
+    "federation": ("Lead a federation: create, invite, enrol, start.", "federation status"),
+    "site": ("Take part in a federation: join, preview, start, pause.", "site preview"),
 }
-GROUPS = ("config", "env", "export")
+GROUPS = ("config", "env", "export", "ledger", "federation", "site")
 
 
 def build_app() -> App:

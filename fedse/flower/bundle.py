@@ -6,10 +6,14 @@ package would run the server's version of it at the site, without the files a bu
 bundle cannot carry a run, a config or a buffer whatever folder it is submitted from.
 """
 
+import hashlib
+import zipfile
+from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from fedse import __version__
-from fedse.errors import StoreError, boundary
+from fedse.errors import StoreError, WireError, boundary
 
 APP = "fedse_app"
 
@@ -51,3 +55,20 @@ def write_app(folder: Path) -> Path:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text, encoding="utf-8")
     return folder
+
+
+def own_digest() -> str:
+    """Of the bundle this installation would send, and so the only one it needs to accept."""
+    from flwr.cli.build import build_fab_from_disk
+
+    with TemporaryDirectory(prefix="fedse-") as folder:
+        return contents_digest(build_fab_from_disk(write_app(Path(folder))))
+
+
+def contents_digest(bundle: bytes) -> str:
+    """sha256 over the names and contents of the files in a bundle, however they are compressed."""
+    with boundary(WireError, "app bundle"), zipfile.ZipFile(BytesIO(bundle)) as archive:
+        # A file that is in it twice has two lines, so it is not the bundle that has it once.
+        names = archive.namelist()
+        lines = [f"{name} {hashlib.sha256(archive.read(name)).hexdigest()}" for name in names]
+    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()

@@ -62,7 +62,8 @@ def deployed(run_dir: Path, folder: Path) -> Iterator[Deployment]:
             for client, node_port in zip(clients, node_ports, strict=True)
         ]
         for desk in desks:
-            _start_worker(processes, desk, run_dir / "config.resolved.toml")
+            start = worker_command(run_dir / "config.resolved.toml", desk)
+            processes.start(f"worker-{desk.client}", start)
         database = _fresh(folder / "superlink.db")
         options = ["--enable-supernode-auth", "--database", str(database)]
         start_superlink(processes, address, options, identity)
@@ -97,10 +98,20 @@ def _fresh(database: Path) -> Path:
     return database
 
 
-def _start_worker(processes: Processes, desk: Desk, config: Path) -> None:
+def worker_command(config: Path, desk: Desk) -> list[str]:
+    """Starts the worker of one client, with its home and its socket."""
     module = [sys.executable, "-m", "fedse.site.worker", str(config)]
     where = ["--client", desk.client, "--socket", str(desk.socket), "--home", str(desk.home)]
-    processes.start(f"worker-{desk.client}", [*module, *where])
+    return [*module, *where]
+
+
+def node_command(desk: Desk, superlink: str, ca: Path, key: NodeKey) -> list[str]:
+    """Starts the SuperNode of one client; it believes `ca` alone and proves itself with `key`."""
+    link = ["--superlink", superlink, "--root-certificates", str(ca)]
+    proof = ["--auth-supernode-private-key", str(key.private)]
+    own = ["--host", "127.0.0.1", "--port", str(desk.port)]
+    site = ["--node-config", f'site="{desk.socket}"']
+    return [command("flower-supernode"), *link, *proof, *own, *site]
 
 
 def _register(processes: Processes, keys: dict[str, NodeKey]) -> None:
@@ -116,13 +127,9 @@ def _register(processes: Processes, keys: dict[str, NodeKey]) -> None:
 def _start_node(
     processes: Processes, desk: Desk, superlink: str, identity: Identity, key: NodeKey
 ) -> None:
-    link = ["--superlink", superlink, "--root-certificates", str(identity.ca)]
-    proof = ["--auth-supernode-private-key", str(key.private)]
-    own = ["--host", "127.0.0.1", "--port", str(desk.port)]
-    site = ["--node-config", f'site="{desk.socket}"']
     processes.start(
         f"node-{desk.client}",
-        [command("flower-supernode"), *link, *proof, *own, *site],
+        node_command(desk, superlink, identity.ca, key),
         # Nodes of one machine would else unpack the same app bundle into each other's folder.
         env=environment(desk.home / "flower"),
     )

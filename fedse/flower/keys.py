@@ -5,6 +5,7 @@ server certificate and is forgotten, so the file cannot be stolen.
 """
 
 import os
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -40,26 +41,33 @@ class NodeKey(NamedTuple):
     """What the server's operator registers."""
 
 
-def make_identity(folder: Path, *, now: datetime | None = None) -> Identity:
-    """A certificate for localhost and 127.0.0.1 under an authority made for it alone."""
+def make_identity(
+    folder: Path,
+    *,
+    hosts: Sequence[str] = (),
+    name: str = "Fed-SE loopback",
+    days: int = VALID_DAYS,
+    now: datetime | None = None,
+) -> Identity:
+    """A certificate for `hosts`, localhost and 127.0.0.1 under an authority made for it alone."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     start = now or datetime.now(UTC)
     ca_key, key = ec.generate_private_key(ec.SECP384R1()), ec.generate_private_key(ec.SECP384R1())
-    ca_name, name = _name("Fed-SE loopback authority"), _name("localhost")
+    ca_name, subject = _name(f"{name} authority"), _name(name)
     ca = (
-        _certificate(ca_name, ca_name, ca_key.public_key(), start)
+        _certificate(ca_name, ca_name, ca_key.public_key(), start, days)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(signs_certificates=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key()), False)
         .sign(ca_key, hashes.SHA384())
     )
-    hosts = [x509.DNSName("localhost"), x509.IPAddress(ip_address("127.0.0.1"))]
+    named = [_host(host) for host in dict.fromkeys((*hosts, "localhost", "127.0.0.1"))]
     certificate = (
-        _certificate(name, ca_name, key.public_key(), start)
+        _certificate(subject, ca_name, key.public_key(), start, days)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName(hosts), critical=False)
+        .add_extension(x509.SubjectAlternativeName(named), critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), False
         )
@@ -92,8 +100,19 @@ def _name(common: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
 
 
+def _host(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
 def _certificate(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, start: datetime
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePublicKey,
+    start: datetime,
+    days: int,
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
@@ -102,7 +121,7 @@ def _certificate(
         .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(start - CLOCK_SLACK)
-        .not_valid_after(start + timedelta(days=VALID_DAYS))
+        .not_valid_after(start + timedelta(days=days))
     )
 
 

@@ -102,6 +102,10 @@ class Processes:
         if not _poll(ready, seconds, _alive(self.running)):
             raise RunError(f"{what} was not ready after {seconds:.0f} s", hint=f"see {self.logs}")
 
+    def require_alive(self) -> None:
+        """All that was started runs; the first that does not is named."""
+        _alive(self.running)()
+
     def end(self) -> None:
         """Nothing that was started here runs any more, nor anything in its group."""
         for sign in (signal.SIGTERM, signal.SIGKILL):

@@ -7,7 +7,7 @@ never the end of the run.
 
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -19,6 +19,14 @@ from flwr.serverapp import Grid, ServerApp
 from fedse.coordinator import Delivery, Request, federate
 from fedse.errors import ConfigError, WireError
 from fedse.events import Fact
+from fedse.federation.policy import (
+    ABSTAINS,
+    OTHER_EXPERIMENT,
+    PAUSED,
+    TOO_MANY_BYTES,
+    TOO_MANY_ROUNDS,
+    VETOED,
+)
 from fedse.flower.wire import read_reply, request_content
 from fedse.run import Run
 from fedse.run_folder import held, open_run
@@ -43,11 +51,16 @@ SITE_FAULTS = {
     20: "the site's worker does not run, or not where its SuperNode looks for it",
     21: "the site's worker did not answer in time",
     22: "the site's worker broke off the answer",
+    PAUSED: "the site is paused",
+    OTHER_EXPERIMENT: "the site's policy does not allow this experiment",
+    TOO_MANY_ROUNDS: "the site's policy allows no further rounds",
+    TOO_MANY_BYTES: "the site's policy allows fewer bytes than an adapter has",
+    VETOED: "the site vetoed the adapter: it solves too few of its held-out games",
 }
 # By the code of Flower's error replies (flwr.common.constant.ErrorCode).
 FLOWER_FAULTS = {
     1: "the site could not load the app: is fedse installed there?",
-    2: "the app failed at the site",
+    2: "the app failed at the site, or is not the bundle the site agreed to",
     3: "the message did not reach the site in time",
     4: "the reply was lost on its way",
     5: "the site went offline",
@@ -98,10 +111,13 @@ class GridAsk:
         self._expected = len(self._members)
         self._spoke: dict[int, str] = {}
 
-    def __call__(self, request: Request, adapter: Adapter) -> Iterator[Delivery]:
+    def __call__(
+        self, request: Request, adapter: Adapter, *, skip: Collection[str] = ()
+    ) -> Iterator[Delivery]:
         seconds = self._run.config.aggregate.deadline
         nodes = self._nodes()
         self._expected = max(1, len(nodes))
+        nodes = [n for n in nodes if (n.name or self._spoke.get(n.id)) not in skip]
         content = request_content(request.model_dump(mode="json"), adapter.to_bytes())
         messages = [
             # The time to live ends the work a site would do for a round that is over.
@@ -136,7 +152,7 @@ class GridAsk:
             )
         except WireError as error:
             return Delivery(known, ClientStats(), None, str(error))
-        if fault:
+        if fault and fault not in ABSTAINS:
             text = SITE_FAULTS.get(fault, SITE_FAULTS[1]) + SEE_SITE_LOG
             return Delivery(known, ClientStats(), None, text)
         if not 0 <= client < len(self._members):
@@ -145,6 +161,9 @@ class GridAsk:
         if node.name != name and (node.name or name in registered):
             return Delivery(known, ClientStats(), None, f"answered for {name}")
         self._spoke[node.id] = name
+        if fault:
+            self._run.emit("answer.abstained", client=name, reason=SITE_FAULTS[fault])
+            return Delivery(name, stats, None)
         return Delivery(name, stats, data or None)
 
 

@@ -27,9 +27,9 @@ from fedse.config_file import load_config
 from fedse.coordinator import Request
 from fedse.errors import ConfigError, FedSEError, MachineError, WireError, boundary
 from fedse.events import Fact
+from fedse.federation.gate import answered
 from fedse.parties import Site
 from fedse.site.open import open_site
-from fedse.site.serve import serve
 from fedse.site.socket_client import MAX_JSON_BYTES
 from fedse.types import ClientStats
 
@@ -57,8 +57,10 @@ class Address(NamedTuple):
 class Sites:
     """The clients this worker serves, each opened when it is first asked."""
 
-    def __init__(self, config: Config, clients: Sequence[str], open_one: OpenSite) -> None:
-        self.config, self.clients = config, tuple(clients)
+    def __init__(
+        self, config: Config, clients: Sequence[str], open_one: OpenSite, policy: Path | None = None
+    ) -> None:
+        self.config, self.clients, self.policy = config, tuple(clients), policy
         self._open_one = open_one
         self._opened: dict[str, Site] = {}
         names = sorted(client.name for client in config.clients)
@@ -183,7 +185,9 @@ def exchange(connection: Exchange, sites: Sites) -> None:
         adapter = connection.recv_bytes(spec_bytes(sites))
         name, request = understood(asked, sites)
         client = sites.place[name]
-        done = serve(request, adapter, sites.site(name), sites.config, emit=_note)
+        done, fault = answered(
+            request, adapter, sites.site(name), sites.config, policy=sites.policy, emit=_note
+        )
     except FedSEError as error:
         log.error("refused: %s (%s)", error, error.hint, exc_info=True)
         fault = error.exit_code
@@ -220,7 +224,9 @@ def _note(event: str, /, **facts: Fact) -> None:
     log.info("%s", json.dumps({"event": event, **facts}))
 
 
-def run_worker(config: Config, clients: Sequence[str], address: Address, home: Path) -> None:
+def run_worker(
+    config: Config, clients: Sequence[str], address: Address, home: Path, policy: Path | None = None
+) -> None:
     """Serves until SIGTERM or SIGINT; the first site is open before the socket exists."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     signal.signal(signal.SIGINT, lambda *_: sys.exit(0))
@@ -230,7 +236,7 @@ def run_worker(config: Config, clients: Sequence[str], address: Address, home: P
         own = home if len(clients) == 1 else home / name
         return open_site(config, name, own, clock=time.time)
 
-    sites = Sites(config, clients, open_one)
+    sites = Sites(config, clients, open_one, policy)
     try:
         sites.site(sites.clients[0])
         with listen(address) as listener:
@@ -263,6 +269,7 @@ def _arguments(argv: Sequence[str] | None) -> Namespace:
     parser.add_argument("--socket", type=Path, required=True, help="where to listen")
     parser.add_argument("--socket-group", default="", help="users who may ask, besides oneself")
     parser.add_argument("--home", type=Path, required=True, help=HOME_HELP)
+    parser.add_argument("--policy", type=Path, help="the site's own rules, asked at every request")
     return parser.parse_args(argv)
 
 
@@ -271,7 +278,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = _arguments(argv)
     try:
         address = Address(given.socket, given.socket_group)
-        run_worker(load_config(given.config), given.client, address, given.home)
+        config = load_config(given.config)
+        run_worker(config, given.client, address, given.home, given.policy)
     except FedSEError as error:
         hint = f"\n  next: {error.hint}" if error.hint else ""
         print(f"error: {error}{hint}", file=sys.stderr)

@@ -1,0 +1,227 @@
+"""`fedse federation`: make one, invite its sites, start it, see who answered."""
+
+import json as json_format
+import secrets
+import signal
+import sys
+import time
+from contextlib import closing
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import App, Parameter
+
+from fedse.cli.console import shown
+from fedse.cli.display import Json, Plain, mode_of
+from fedse.cli.drive import Interrupted, tell_result
+from fedse.cli.follow import followed
+from fedse.cli.run import Set
+from fedse.config_file import load_config
+from fedse.errors import MachineError
+from fedse.run_folder import open_run
+
+if TYPE_CHECKING:
+    from fedse.federation.folder import Federation
+
+app = App(name="federation", help_format="plaintext", help_epilogue="")
+
+Folder = Annotated[Path, Parameter(name="--dir", help="The federation's folder.")]
+SiteName = Annotated[str, Parameter(help="A client of the experiment.")]
+HERE = Path("federation")
+
+
+def require_flower() -> None:
+    """What a federation needs is installed, or the error says which line installs it."""
+    lacking = [name for name in ("flwr", "cryptography") if find_spec(name) is None]
+    if lacking:
+        raise MachineError(
+            f"a federation needs {', '.join(lacking)}, not installed here",
+            hint="pip install 'fed-se[flower]'",
+        )
+
+
+def end_on_sigterm() -> None:
+    """A service manager's SIGTERM ends what was started here as Ctrl-C does."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, stop)
+
+
+@app.command
+def create(
+    config: Annotated[Path, Parameter(help="The experiment file; its clients are the sites.")],
+    /,
+    *,
+    out: Annotated[Path, Parameter(help="The new folder.")] = HERE,
+    host: Annotated[str, Parameter(help="Name or address by which sites reach the server.")],
+    port: Annotated[int, Parameter(help="The only port the outside needs.")] = 8443,
+    link_port: Annotated[int, Parameter(help="Of the SuperLink, on the loopback address.")] = 8000,
+    set_: Set = [],  # noqa: B006  only read
+) -> None:
+    """Make authority, certificate, list of sites, run and nginx configuration; start nothing.
+
+    Example: fedse federation create my.toml --out federation --host fed.example.org
+    """
+    require_flower()
+    from fedse.federation import folder
+    from fedse.flower.bundle import own_digest
+
+    settings, now = load_config(config, set_), datetime.now(UTC)
+    card = folder.Card(
+        name=settings.run.name,
+        host=host,
+        port=port,
+        link_port=link_port,
+        bundle=own_digest(),
+        fingerprint="",
+    )
+    given = config.read_text()
+    made = folder.create(out, settings, given=given, card=card, now=now, clock=time.time)
+    print(f"federation   {made.card.name}, {len(settings.clients)} sites, {out}")
+    print(f"fingerprint  {made.card.fingerprint}  (tell it to the sites by telephone)")
+    print(f"next         fedse federation invite {settings.clients[0].name} --dir {out}")
+
+
+@app.command
+def invite(
+    site: SiteName,
+    /,
+    *,
+    dir_: Folder = HERE,
+    hours: Annotated[float, Parameter(help="How long the invitation is good.")] = 72.0,
+) -> None:
+    """Write one signed file for a site; it is good for one enrolment.
+
+    Example: fedse federation invite clinic-a --hours 24
+    """
+    require_flower()
+    from fedse.federation import folder
+
+    federation = folder.open_federation(dir_)
+    file = folder.invite(
+        federation, site, nonce=secrets.token_hex(16), now=int(time.time()), hours=hours
+    )
+    print(f"{file}\nsend it to {site} by a way others cannot read: whoever has it can enrol first")
+
+
+@app.command
+def enrol(
+    request: Annotated[Path, Parameter(help="enrolment.json, as the site sent it.")],
+    /,
+    *,
+    dir_: Folder = HERE,
+) -> None:
+    """Put a site's key on the list; a SuperLink that runs learns of it now.
+
+    Example: fedse federation enrol clinic-a-enrolment.json
+    """
+    require_flower()
+    from fedse.federation import folder
+    from fedse.federation.enrolment import read_request
+
+    federation, asked = folder.open_federation(dir_), read_request(request)
+    folder.enrol(federation, asked, now=time.time())
+    print(f"{asked.site} is enrolled{_told(federation)}")
+
+
+@app.command
+def revoke(site: SiteName, /, *, dir_: Folder = HERE) -> None:
+    """Take a site's key off the list for ever; a SuperLink that runs cuts it off now.
+
+    Example: fedse federation revoke clinic-a
+    """
+    require_flower()
+    from fedse.federation import folder
+
+    federation = folder.open_federation(dir_)
+    folder.revoke(federation, site)
+    print(f"{site} is revoked{_told(federation)}")
+
+
+def _told(federation: "Federation") -> str:
+    from fedse.flower.coordinate import introduce
+
+    running = introduce(federation)
+    return "; the running SuperLink knows" if running else "; it counts from the next start"
+
+
+@app.command
+def start(
+    *,
+    dir_: Folder = HERE,
+    wait: Annotated[float, Parameter(help="Seconds to wait for sites in the first round.")] = 600.0,
+    proxy: Annotated[bool, Parameter(negative="--no-proxy", help="Start nginx as well.")] = True,
+    json: Json = False,
+    plain: Plain = False,
+) -> None:
+    """Serve the sites and run all rounds; started again, it goes on after the last one.
+
+    Example: fedse federation start --wait 1800
+    """
+    require_flower()
+    from fedse.federation import folder
+    from fedse.flower.coordinate import run_federation, serving
+
+    federation, mode = folder.open_federation(dir_), mode_of(sys.stderr, json=json, plain=plain)
+    config = load_config(federation.run / "config.resolved.toml")
+    end_on_sigterm()
+    try:
+        with (
+            serving(federation, proxy=proxy) as processes,
+            shown(mode, config) as observer,
+            followed(federation.run / "events.jsonl", observer),
+        ):
+            run_federation(federation, processes, wait=wait)
+    except KeyboardInterrupt:
+        again = f"fedse federation start --dir {dir_}"
+        raise Interrupted("stopped; what was committed is kept", hint=again) from None
+    with closing(open_run(federation.run, clock=time.time)) as run:
+        tell_result(run, mode)
+
+
+@app.command
+def status(*, dir_: Folder = HERE, json: Json = False) -> None:
+    """Show which sites are enrolled, the last round, and who answered in it.
+
+    Example: fedse federation status --json
+    """
+    require_flower()
+    from fedse.federation import folder
+
+    found = status_of(folder.open_federation(dir_), now=time.time())
+    if json:
+        print(json_format.dumps(found))
+        return
+    print(f"{found['federation']} at {found['server']}, key {found['fingerprint']}")
+    print(f"round {found['round']} of {found['rounds']}")
+    for site in found["sites"]:
+        print(f"  {site['name']:<16}  {site['state']:<12}  {site['last'] or '-'}")
+
+
+def status_of(federation: "Federation", *, now: float) -> dict[str, Any]:
+    """The list and the last committed round, by site."""
+    card = federation.card
+    with closing(open_run(federation.run, clock=time.time)) as run:
+        results, rounds = list(run.results()), run.config.run.rounds
+    last = results[-1] if results else None
+    said: dict[str, str] = {}
+    if last:
+        said |= {e.client: f"excluded: {e.reason}" for e in last.excluded}
+        said |= dict.fromkeys(last.absent, "absent")
+        said |= dict.fromkeys(last.abstained, "answered without a vote")
+        said |= dict.fromkeys(last.voters, "voted")
+    sites = [
+        {
+            "name": name,
+            "state": "expired" if m.state == "invited" and now >= m.expires else m.state,
+            "last": said.get(name, ""),
+        }
+        for name, m in sorted(federation.sites.members.items())
+    ]
+    told = {"federation": card.name, "server": f"{card.host}:{card.port}"}
+    progress = {"round": last.index if last else 0, "rounds": rounds}
+    return {**told, "fingerprint": card.fingerprint, **progress, "sites": sites}

@@ -1,0 +1,159 @@
+"""`fedse site`: join a federation, see what would leave, take part, pause."""
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from fedse.cli.display import Json
+from fedse.cli.drive import require_machine
+from fedse.cli.federation import end_on_sigterm, require_flower
+from fedse.config_file import parse_value
+from fedse.envs.base import make_env
+from fedse.errors import ConfigError
+from fedse.federation.policy import set_pause
+from fedse.site.open import spec_of
+
+app = App(name="site", help_format="plaintext", help_epilogue="")
+
+HomeOption = Annotated[Path, Parameter(help="The site's folder.")]
+Options = Annotated[
+    list[str],
+    Parameter(name="--option", help="One argument of it, as in words=small.", show_default=False),
+]
+HERE = Path("site")
+
+
+@app.command
+def join(
+    invite: Annotated[Path, Parameter(help="The file the coordinator sent.")],
+    /,
+    *,
+    home: HomeOption = HERE,
+    env: Annotated[str, Parameter(help="The environment played here; stays here.")],
+    option: Options = [],  # noqa: B006  only read
+    base: Annotated[str | None, Parameter(help="Folder of the base model, if not shipped.")] = None,
+    fingerprint: Annotated[str, Parameter(help="Of the coordinator's key, as you heard it.")] = "",
+) -> None:
+    """Check an invitation, make the site's key and its rules; nothing is sent.
+
+    Example: fedse site join clinic-a.invite.json --env my_env:MyEnv --fingerprint 12ab-...
+    """
+    require_flower()
+    from fedse.federation.home import agreed_config
+    from fedse.federation.home import join as join_federation
+    from fedse.federation.invite import read_invite
+    from fedse.flower.bundle import own_digest
+
+    offered = read_invite(invite, trusted=fingerprint, now=time.time())
+    options = _options(option)
+    make_env(env, options).close()
+    config = agreed_config(offered, env=env, options=options, base=base)
+    made = join_federation(offered, config, home, bundle=own_digest())
+    print(f"joined   {made.card.federation} as {made.card.site}; nothing was sent")
+    print(f"rules    {made.policy}  (yours to change)")
+    print(f"send     {home / 'enrolment.json'} to the coordinator")
+    print(f"next     fedse site preview --home {home}")
+
+
+@app.command
+def preview(*, home: HomeOption = HERE, json: Json = False) -> None:
+    """Show every field and every byte that would leave in a round, and what would not.
+
+    Example: fedse site preview --json
+    """
+    require_flower()
+    from fedse.federation.home import open_home
+    from fedse.flower.preview import preview as taken_apart
+
+    opened = open_home(home)
+    place = sorted(client.name for client in opened.config.clients).index(opened.card.site)
+    found = taken_apart(spec_of(opened.config), place=place)
+    if json:
+        print(found.model_dump_json())
+        return
+    print(f"One round of {opened.card.site}, to {opened.card.server} and nowhere else\n")
+    print("numbers (examples)")
+    for field in found.numbers:
+        print(f"  {field.name:<16}  {field.kind:<6}  {field.example}")
+    parameters = sum(a * b for a, b in found.tensors.values())
+    print(f"\nadapter, {found.adapter_bytes} bytes: {parameters} numbers")
+    for name, shape in found.tensors.items():
+        print(f"  {name}  {' x '.join(map(str, shape))}")
+    print("\nas Flower packs it, bytes")
+    for part in found.parts:
+        print(f"  {part.kind:<16}  {part.bytes:>10}")
+    print(f"  {'all':<16}  {found.bytes:>10}  (at most {found.bytes_at_most})")
+    print(f"\nFlower adds to a message: {', '.join(found.envelope)}")
+    print("and to each request these headers (examples)")
+    for name, value in found.headers.items():
+        print(f"  {name:<16}  {value[:60]}")
+    print(f"it asks for: {', '.join(found.requests)}")
+    print(f"if something breaks, instead of a reply: {'; or: '.join(found.when_it_breaks)}")
+    print(f"before that, once, by your own hand: enrolment.json ({', '.join(found.once)})")
+    print("\nstays here, no reply has a field for it")
+    for kind, names in found.stays.items():
+        print(f"  {kind:<12}  {', '.join(names)}")
+    print("  files         buffer.db, worker.log, policy.toml, experiment.toml, node.key")
+    print("\nThe adapter is learned from what stays; it can give parts of it away.")
+
+
+@app.command
+def start(*, home: HomeOption = HERE) -> None:
+    """Take part: the site's worker and its node run until Ctrl-C.
+
+    Example: fedse site start --home site
+    """
+    require_flower()
+    require_machine("deployment")
+    from fedse.federation.home import open_home
+    from fedse.flower.attend import attend
+
+    opened = open_home(home)
+    end_on_sigterm()
+    try:
+        attend(opened, tell=_tell)
+    except KeyboardInterrupt:
+        _tell("stopped; start again whenever you like")
+
+
+@app.command
+def pause(*, home: HomeOption = HERE) -> None:
+    """Have no vote and do no work until resumed; a site that runs obeys at the next request.
+
+    Example: fedse site pause
+    """
+    _set_pause(home, True)
+    print("paused; go on with: fedse site resume")
+
+
+@app.command
+def resume(*, home: HomeOption = HERE) -> None:
+    """Take part again after a pause.
+
+    Example: fedse site resume
+    """
+    _set_pause(home, False)
+    print("takes part from the next request on")
+
+
+def _set_pause(home: Path, paused: bool) -> None:
+    require_flower()
+    from fedse.federation.home import open_home
+
+    set_pause(open_home(home).policy, paused)
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _options(given: Sequence[str]) -> dict[str, Any]:
+    pairs = [text.partition("=") for text in given]
+    wrong = [key for key, equals, _ in pairs if not equals]
+    if wrong:
+        raise ConfigError(f"--option must look like name=value, got {wrong[0]!r}")
+    return {key.strip(): parse_value(value.strip()) for key, _, value in pairs}

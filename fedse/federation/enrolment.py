@@ -1,0 +1,176 @@
+"""Who may take part: the coordinator's list, and the request by which a site gets on it.
+
+A request is a node's public key, the invitation's number and a proof by the private key over
+both. The number is good for one enrolment; a key is good for one site. All changes are functions
+from one list to the next, so what was refused has changed nothing.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Literal
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    load_ssh_private_key,
+    load_ssh_public_key,
+)
+
+from fedse.errors import ConfigError, MachineError, StoreError, boundary
+from fedse.federation.invite import MAX_BYTES, Invite, canonical
+from fedse.run import write_durably
+from fedse.types import Record
+
+ENROL_PURPOSE = b"fedse enrolment 1\n"
+
+State = Literal["not invited", "invited", "enrolled", "revoked"]
+
+
+class EnrolmentRequest(Record):
+    """What a site sends to its coordinator before first contact, and all that it sends."""
+
+    federation: str
+    site: str
+    nonce: str
+    public_key: str
+    """P-384 in OpenSSH's format, as Flower reads it."""
+    proof: str
+    """By the private key over all the other fields, hex."""
+
+
+class Member(Record):
+    """One site on the list."""
+
+    state: State = "not invited"
+    nonce: str = ""
+    """sha256 of the number in the newest invitation; empty once it was used."""
+    expires: int = 0
+    public_key: str = ""
+    former_keys: tuple[str, ...] = ()
+    """Keys that were revoked and never come back."""
+
+
+class Enrolment(Record):
+    """The list of a federation."""
+
+    federation: str
+    members: dict[str, Member]
+
+
+def first_list(federation: str, sites: tuple[str, ...]) -> Enrolment:
+    return Enrolment(federation=federation, members={site: Member() for site in sites})
+
+
+def request_enrolment(invite: Invite, private_key: Path, public_key: Path) -> EnrolmentRequest:
+    """The request of the site that holds `private_key`."""
+    said = {
+        "federation": invite.federation,
+        "site": invite.site,
+        "nonce": invite.nonce,
+        "public_key": public_key.read_text().strip(),
+    }
+    with boundary(MachineError, f"node key {private_key}"):
+        key = load_ssh_private_key(private_key.read_bytes(), password=None)
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            raise MachineError(f"{private_key} is no P-384 key", hint=f"remove {private_key}")
+        proof = key.sign(ENROL_PURPOSE + canonical(said), ec.ECDSA(hashes.SHA384()))
+    return EnrolmentRequest(**said, proof=proof.hex())
+
+
+def read_request(path: Path) -> EnrolmentRequest:
+    with boundary(ConfigError, f"enrolment request {path}"):
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES)
+        return EnrolmentRequest.model_validate_json(data, strict=True)
+
+
+def with_invitation(listed: Enrolment, site: str, *, nonce: str, expires: int) -> Enrolment:
+    """The site may enrol once with this number; an earlier invitation is void."""
+    member = _member(listed, site)
+    if member.state == "enrolled":
+        raise ConfigError(
+            f"{site} is enrolled already; a new invitation would mean a new key",
+            hint=f"fedse federation revoke {site}, then invite again",
+        )
+    changes = {"state": "invited", "nonce": _hashed(nonce), "expires": expires}
+    return _changed(listed, site, member.model_copy(update=changes))
+
+
+def with_enrolment(listed: Enrolment, request: EnrolmentRequest, *, now: float) -> Enrolment:
+    """The site's key is on the list and its invitation is used up, or the request is refused."""
+    if request.federation != listed.federation:
+        raise ConfigError(
+            f"a request for {request.federation!r}, this is {listed.federation!r}",
+            hint="name the folder of that federation with --dir",
+        )
+    site, member = request.site, _member(listed, request.site)
+    again = f"fedse federation invite {site}"
+    if member.state == "revoked":
+        raise ConfigError(f"{site} was revoked", hint=again)
+    if member.nonce != _hashed(request.nonce):
+        used = "was used already or replaced by a newer one"
+        raise ConfigError(f"the invitation of {site} this request answers {used}", hint=again)
+    if now >= member.expires:
+        raise ConfigError(f"the invitation of {site} has expired", hint=again)
+    _require_proof(request)
+    for name, other in listed.members.items():
+        if request.public_key in (other.public_key, *other.former_keys):
+            raise ConfigError(
+                f"the key in the request of {site} is on the list already, for {name}",
+                hint="the site makes a new one: fedse site join with an empty --home",
+            )
+    changes = {"state": "enrolled", "nonce": "", "public_key": request.public_key}
+    return _changed(listed, site, member.model_copy(update=changes))
+
+
+def with_revocation(listed: Enrolment, site: str) -> Enrolment:
+    """The site's key and its open invitation are worth nothing from here on."""
+    member = _member(listed, site)
+    former = (*member.former_keys, *filter(None, [member.public_key]))
+    changes = {"state": "revoked", "nonce": "", "public_key": "", "former_keys": former}
+    return _changed(listed, site, member.model_copy(update=changes))
+
+
+def read_list(path: Path) -> Enrolment:
+    with boundary(StoreError, f"enrolment list {path}"):
+        return Enrolment.model_validate_json(path.read_bytes())
+
+
+def write_list(path: Path, listed: Enrolment) -> None:
+    write_durably(path, (json.dumps(listed.model_dump(mode="json"), indent=2) + "\n").encode())
+    path.chmod(0o600)
+
+
+def _member(listed: Enrolment, site: str) -> Member:
+    if site not in listed.members:
+        raise ConfigError(
+            f"{site!r} is no site of {listed.federation}; its sites are "
+            f"{', '.join(sorted(listed.members))}",
+            hint="fedse federation status",
+        )
+    return listed.members[site]
+
+
+def _require_proof(request: EnrolmentRequest) -> None:
+    said = request.model_dump(mode="json", exclude={"proof"})
+    try:
+        key = load_ssh_public_key(request.public_key.encode())
+        if not isinstance(key, ec.EllipticCurvePublicKey) or key.curve.name != "secp384r1":
+            raise ValueError("not P-384")
+        proof = bytes.fromhex(request.proof)
+        key.verify(proof, ENROL_PURPOSE + canonical(said), ec.ECDSA(hashes.SHA384()))
+    except (InvalidSignature, UnsupportedAlgorithm, ValueError):
+        raise ConfigError(
+            f"the request of {request.site} is not signed by the key it brings",
+            hint="the site sends the file again, unchanged",
+        ) from None
+
+
+def _hashed(nonce: str) -> str:
+    return hashlib.sha256(nonce.encode()).hexdigest()
+
+
+def _changed(listed: Enrolment, site: str, member: Member) -> Enrolment:
+    return listed.model_copy(update={"members": {**listed.members, site: member}})

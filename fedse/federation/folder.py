@@ -1,0 +1,200 @@
+"""The coordinator's folder: keys, the list of sites, the run, and what the outside may reach.
+
+Made once and complete; nothing in it is started here. Readable by its owner only.
+"""
+
+import json
+import os
+import shutil
+import tomllib
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import tomlkit
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from fedse import __version__
+from fedse.config import Config
+from fedse.errors import ConfigError, StoreError, boundary
+from fedse.federation.enrolment import (
+    Enrolment,
+    EnrolmentRequest,
+    first_list,
+    read_list,
+    with_enrolment,
+    with_invitation,
+    with_revocation,
+    write_list,
+)
+from fedse.federation.invite import Invite, fingerprint, public_hex, write_invite
+from fedse.flower.keys import Identity, make_identity
+from fedse.flower.proxy import nginx_config
+from fedse.run import write_durably
+from fedse.run_folder import create_run, open_run
+from fedse.types import Record
+
+CARD, LIST, RUN, KEYS, SIGNING = (
+    "federation.toml",
+    "enrolment.json",
+    "run",
+    "keys",
+    "signing.key",
+)
+CERTIFICATE_DAYS = 365
+
+
+class Card(Record):
+    """federation.toml: what this federation is and where it can be reached."""
+
+    name: str
+    host: str
+    """The name in the server's certificate, by which sites reach the proxy."""
+    port: int
+    """The proxy's; the only one the outside may reach."""
+    link_port: int
+    """The SuperLink's, on the loopback address."""
+    bundle: str
+    """sha256 of the app bundle sites are told to accept."""
+    fingerprint: str
+    """Of the key that signs invitations; sites hear it by another way than the invitation."""
+
+
+class Federation(NamedTuple):
+    """An open folder."""
+
+    path: Path
+    card: Card
+
+    @property
+    def identity(self) -> Identity:
+        keys = self.path / KEYS
+        return Identity(keys / "ca.crt", keys / "server.pem", keys / "server.key")
+
+    @property
+    def run(self) -> Path:
+        return self.path / RUN
+
+    @property
+    def sites(self) -> Enrolment:
+        return read_list(self.path / LIST)
+
+
+def create(
+    path: Path,
+    config: Config,
+    *,
+    given: str,
+    card: Card,
+    now: datetime,
+    clock: Callable[[], float],
+) -> Federation:
+    """`path` is a new federation, or does not exist; its run is made and not started.
+
+    The fingerprint on the card is that of the signing key made here.
+    """
+    with boundary(StoreError, f"folder {path}"):
+        try:
+            path.mkdir(parents=True, mode=0o700)
+        except FileExistsError:
+            raise ConfigError(
+                f"{path} exists already", hint=f"name a new folder, or rm -r {path}"
+            ) from None
+    path = path.resolve()
+    try:
+        (path / "logs").mkdir(mode=0o700)
+        key = _make_keys(path / KEYS, card.host, now)
+        create_run(path, config, given=given, name=RUN, now=now, clock=clock).close()
+        sites = tuple(client.name for client in config.clients)
+        write_list(path / LIST, first_list(card.name, sites))
+        text = nginx_config(path, host=card.host, port=card.port, link_port=card.link_port)
+        write_durably(path / "nginx.conf", text.encode())
+        card = card.model_copy(update={"fingerprint": fingerprint(public_hex(key))})
+        write_durably(path / CARD, tomlkit.dumps(card.model_dump(mode="json")).encode())
+    except BaseException:
+        shutil.rmtree(path)
+        raise
+    return Federation(path, card)
+
+
+def _make_keys(folder: Path, host: str, now: datetime) -> Ed25519PrivateKey:
+    make_identity(folder, hosts=(host,), name="Fed-SE federation", days=CERTIFICATE_DAYS, now=now)
+    key = Ed25519PrivateKey.generate()
+    with open(os.open(folder / SIGNING, os.O_CREAT | os.O_WRONLY, 0o600), "wb") as file:
+        file.write(key.private_bytes_raw())
+    return key
+
+
+def open_federation(path: Path) -> Federation:
+    if not (path / CARD).is_file():
+        raise ConfigError(
+            f"{path} is no federation, it has no {CARD}",
+            hint=f"fedse federation create CONFIG --out {path} --host NAME",
+        )
+    with boundary(StoreError, f"{path / CARD}"):
+        card = Card.model_validate(tomllib.loads((path / CARD).read_text()))
+    return Federation(path.resolve(), card)
+
+
+def invite(federation: Federation, site: str, *, nonce: str, now: int, hours: float) -> Path:
+    """A file for `site` is signed and the list knows its number."""
+    path, card = federation
+    expires = now + round(hours * 3600)
+    listed = with_invitation(federation.sites, site, nonce=nonce, expires=expires)
+    key = Ed25519PrivateKey.from_private_bytes((path / KEYS / SIGNING).read_bytes())
+    run = open_run(federation.run, clock=lambda: float(now))
+    run.close()
+    config = run.config
+    offered = Invite(
+        fedse=__version__,
+        federation=card.name,
+        experiment=config.run.name,
+        site=site,
+        members=tuple(sorted(client.name for client in config.clients)),
+        server=f"{card.host}:{card.port}",
+        ca=federation.identity.ca.read_text(),
+        settings=config.model_dump(
+            mode="json", exclude={"clients": True, "model": {"base"}}, exclude_none=True
+        ),
+        agreed=config.agreed_digest(),
+        spec=run.spec.identity,
+        base=run.spec.base,
+        bundle=card.bundle,
+        nonce=nonce,
+        issued=now,
+        expires=expires,
+        signer=public_hex(key),
+    )
+    (path / "invites").mkdir(exist_ok=True, mode=0o700)
+    file = write_invite(path / "invites" / f"{site}.invite.json", offered, key)
+    write_list(path / LIST, listed)
+    return file
+
+
+def enrol(federation: Federation, request: EnrolmentRequest, *, now: float) -> Path:
+    """The site is on the list; the file with its public key."""
+    listed = with_enrolment(federation.sites, request, now=now)
+    folder = federation.path / "sites"
+    folder.mkdir(exist_ok=True, mode=0o700)
+    key = folder / f"{request.site}.pub"
+    write_durably(key, f"{request.public_key}\n".encode())
+    write_list(federation.path / LIST, listed)
+    return key
+
+
+def revoke(federation: Federation, site: str) -> None:
+    write_list(federation.path / LIST, with_revocation(federation.sites, site))
+    (federation.path / "sites" / f"{site}.pub").unlink(missing_ok=True)
+
+
+def nodes(federation: Federation) -> dict[str, int]:
+    """Ids under which the SuperLink knows the sites it was told of."""
+    file = federation.path / "nodes.json"
+    with boundary(StoreError, f"{file}"):
+        found: dict[str, int] = json.loads(file.read_text()) if file.exists() else {}
+    return found
+
+
+def write_nodes(federation: Federation, known: dict[str, int]) -> None:
+    write_durably(federation.path / "nodes.json", json.dumps(known, indent=2).encode())

@@ -1,0 +1,149 @@
+"""A site's own folder: what it agreed to, its key, its rules; made by joining, before any contact.
+
+Joining sends nothing. Everything the invitation claims about the experiment is computed again
+from what is installed here, and a difference refuses the invitation.
+"""
+
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import tomlkit
+
+from fedse.config import Config
+from fedse.config_file import dump_config, load_config, parse_config
+from fedse.errors import ConfigError, MachineError, StoreError, boundary
+from fedse.federation.enrolment import request_enrolment
+from fedse.federation.invite import Invite, fingerprint
+from fedse.federation.policy import first_policy, read_policy, write_policy
+from fedse.flower.keys import NodeKey, make_node_key
+from fedse.run import write_durably
+from fedse.site.open import spec_of
+from fedse.types import Record
+
+SITE, EXPERIMENT, POLICY, AUTHORITY, REQUEST = (
+    "site.toml",
+    "experiment.toml",
+    "policy.toml",
+    "ca.crt",
+    "enrolment.json",
+)
+# Other members' environments are theirs; the schema wants a word.
+ELSEWHERE = "elsewhere"
+
+
+class SiteCard(Record):
+    """site.toml: which federation this is and what was agreed."""
+
+    federation: str
+    site: str
+    server: str
+    agreed: str
+    spec: str
+    bundle: str
+    coordinator: str
+    """Fingerprint of the key that signed the invitation."""
+
+
+class Home(NamedTuple):
+    """An open site folder."""
+
+    path: Path
+    card: SiteCard
+    config: Config
+
+    @property
+    def key(self) -> NodeKey:
+        return NodeKey(self.path / "node.key", self.path / "node.pub")
+
+    @property
+    def policy(self) -> Path:
+        return self.path / POLICY
+
+    @property
+    def authority(self) -> Path:
+        return self.path / AUTHORITY
+
+
+def agreed_config(
+    invite: Invite, *, env: str, options: Mapping[str, Any], base: str | None
+) -> Config:
+    """The experiment as this site will run it; refused unless the digests follow from it."""
+    own = {"name": invite.site, "env": env, "options": dict(options)}
+    others = [{"name": n, "env": ELSEWHERE} for n in invite.members if n != invite.site]
+    model = {**invite.settings.get("model", {}), "base": base or invite.base}
+    raw = {**invite.settings, "model": model, "clients": [own, *others]}
+    config = parse_config(tomlkit.dumps(raw), f"settings in the invitation of {invite.site}")
+    if config.run.name != invite.experiment or config.agreed_digest() != invite.agreed:
+        raise ConfigError(
+            "the invitation's digest does not follow from its settings with this fedse",
+            hint=f"install fedse {invite.fedse}, or ask for a new invitation",
+        )
+    if spec_of(config).identity != invite.spec:
+        raise MachineError(
+            f"the base model {config.model.base!r} here is not the federation's "
+            f"({invite.base}): other weights, tokenizer or layout",
+            hint="name the folder of the right one: fedse site join ... --base FOLDER",
+        )
+    return config
+
+
+def join(invite: Invite, config: Config, path: Path, *, bundle: str) -> Home:
+    """`path` is the site's folder, with a node key and a request to the coordinator."""
+    if bundle != invite.bundle:
+        raise ConfigError(
+            "the app bundle the server will send is not the one this fedse would build",
+            hint=f"install fedse {invite.fedse} with the same Flower as the coordinator",
+        )
+    if (path / SITE).exists():
+        raise ConfigError(
+            f"{path} belongs to a federation already",
+            hint="name a new folder with --home; a home keeps one federation's experience",
+        )
+    with boundary(StoreError, f"site folder {path}"):
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        key = make_node_key(path)
+        write_durably(path / AUTHORITY, invite.ca.encode())
+        write_durably(path / EXPERIMENT, dump_config(config).encode())
+        write_policy(path / POLICY, first_policy(config, adapter_bytes=spec_of(config).nbytes))
+        request = request_enrolment(invite, key.private, key.public)
+        text = json.dumps(request.model_dump(mode="json"), indent=2) + "\n"
+        write_durably(path / REQUEST, text.encode())
+    card = SiteCard(
+        federation=invite.federation,
+        site=invite.site,
+        server=invite.server,
+        agreed=invite.agreed,
+        spec=invite.spec,
+        bundle=invite.bundle,
+        coordinator=fingerprint(invite.signer),
+    )
+    # A folder is a site's once it has this file, which is therefore written last.
+    write_durably(path / SITE, tomlkit.dumps(card.model_dump(mode="json")).encode())
+    return Home(path, card, config)
+
+
+def open_home(path: Path) -> Home:
+    """The site in `path`, still what it agreed to be: settings, base model and rules."""
+    if not (path / SITE).is_file():
+        raise ConfigError(
+            f"{path} is no site's home, it has no {SITE}",
+            hint=f"fedse site join INVITE --home {path} --env ENV",
+        )
+    with boundary(StoreError, f"{path / SITE}"):
+        card = SiteCard.model_validate(tomllib.loads((path / SITE).read_text()))
+    config = load_config(path / EXPERIMENT)
+    if config.agreed_digest() != card.agreed:
+        raise ConfigError(
+            f"{path / EXPERIMENT} is not what was agreed any more",
+            hint="undo the change; env, options, base, threads and workers are yours to change",
+        )
+    if spec_of(config).identity != card.spec:
+        raise MachineError(
+            f"the base model {config.model.base!r} is not the one agreed on",
+            hint=f"put it back, or name it in {path / EXPERIMENT}",
+        )
+    read_policy(path / POLICY)
+    return Home(path.resolve(), card, config)

@@ -1,0 +1,151 @@
+"""One signed file per site: whom to join, what was agreed, until when, and a number used once.
+
+The signature proves that nothing in the file was changed. Whose it is, only the fingerprint of
+the signing key can prove, which the site hears by another way (a telephone call) and gives.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from pydantic import ValidationError
+
+from fedse.errors import ConfigError, MachineError, boundary
+from fedse.run import write_durably
+from fedse.types import Record
+
+VERSION = 1
+# Keeps a signature of ours from meaning anything as a signature of something else.
+INVITE_PURPOSE = b"fedse invite 1\n"
+# An invitation has a few kilobytes; nothing longer is read.
+MAX_BYTES = 256 * 1024
+FINGERPRINT_CHARACTERS = 32
+
+
+class Invite(Record):
+    """What a coordinator offers one site; every field is under the signature."""
+
+    version: int = VERSION
+    fedse: str
+    """Version of the program that wrote it."""
+    federation: str
+    experiment: str
+    site: str
+    """The client's name; the node key enrolled with this invitation may speak for no other."""
+    members: tuple[str, ...]
+    server: str
+    """host:port of the fleet proxy."""
+    ca: str
+    """PEM of the one authority a site believes about the server."""
+    settings: dict[str, Any]
+    """The experiment without its clients and without where the base model lies."""
+    agreed: str
+    """Digest of what all members must share; follows from settings and members."""
+    spec: str
+    """Identity of the adapter: base weights and layout."""
+    base: str
+    """Name of the base model; which one it must be is said by `spec`."""
+    bundle: str
+    """sha256 of the app bundle the server will send; nothing else is unpacked at the site."""
+    nonce: str
+    issued: int
+    expires: int
+    """Seconds since 1970."""
+    signer: str
+    """The coordinator's Ed25519 public key, hex."""
+
+
+def canonical(value: object) -> bytes:
+    """The same bytes for the same content, however a file was indented or ordered."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def public_hex(key: Ed25519PrivateKey) -> str:
+    return key.public_key().public_bytes_raw().hex()
+
+
+def fingerprint(signer: str) -> str:
+    """128 bits of the signing key's sha256 in groups of four, to be read out aloud."""
+    digest = hashlib.sha256(bytes.fromhex(signer)).hexdigest()[:FINGERPRINT_CHARACTERS]
+    return "-".join(digest[i : i + 4] for i in range(0, len(digest), 4))
+
+
+def write_invite(path: Path, invite: Invite, key: Ed25519PrivateKey) -> Path:
+    """`path` holds the invitation with a signature over all of it."""
+    said = invite.model_dump(mode="json")
+    signature = key.sign(INVITE_PURPOSE + canonical(said)).hex()
+    text = json.dumps({"invite": said, "signature": signature}, indent=2) + "\n"
+    write_durably(path, text.encode())
+    path.chmod(0o600)
+    return path
+
+
+def read_invite(path: Path, *, trusted: str, now: float) -> Invite:
+    """The invitation in `path`: unchanged, of the key with fingerprint `trusted`, not expired."""
+    said, signature = _parts(path)
+    _require_signature(path, said, signature)
+    try:
+        invite = Invite.model_validate_json(canonical(said), strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ConfigError(
+            f"{path}: {where}: {first['msg']}", hint="ask for an invitation of your fedse's version"
+        ) from None
+    if invite.version != VERSION:
+        raise ConfigError(
+            f"{path} is an invitation of version {invite.version}, this fedse reads {VERSION}",
+            hint=f"install fedse {invite.fedse}",
+        )
+    _require_trusted(path, fingerprint(invite.signer), trusted)
+    if now >= invite.expires:
+        hours = (now - invite.expires) / 3600
+        raise ConfigError(
+            f"{path} expired {hours:.1f} hours ago",
+            hint=f"ask the coordinator for: fedse federation invite {invite.site}",
+        )
+    return invite
+
+
+def _parts(path: Path) -> tuple[dict[str, Any], str]:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise MachineError(f"cannot read invitation {path}: {error.strerror}") from error
+    with boundary(ConfigError, f"invitation {path}"):
+        whole = json.loads(data) if len(data) <= MAX_BYTES else None
+    match whole:
+        case {"invite": dict(said), "signature": str(signature), **more} if not more:
+            return said, signature
+    raise ConfigError(
+        f"{path} is no invitation: expected JSON with exactly invite and signature",
+        hint="ask the coordinator for: fedse federation invite SITE",
+    )
+
+
+def _require_signature(path: Path, said: dict[str, Any], signature: str) -> None:
+    try:
+        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(str(said.get("signer"))))
+        key.verify(bytes.fromhex(signature), INVITE_PURPOSE + canonical(said))
+    except (InvalidSignature, ValueError):
+        raise ConfigError(
+            f"{path} was changed after it was signed, or its signature is broken",
+            hint="ask the coordinator to send the file again",
+        ) from None
+
+
+def _require_trusted(path: Path, found: str, trusted: str) -> None:
+    if not trusted:
+        raise ConfigError(
+            f"{path} is signed by the key {found}; whose that is, only the coordinator can say",
+            hint=f"ask them by telephone; if it is theirs: add --fingerprint {found}",
+        )
+    if trusted.strip().lower() != found:
+        raise ConfigError(
+            f"{path} is signed by the key {found}, expected {trusted}",
+            hint="somebody else made this file: ask the coordinator for theirs",
+        )

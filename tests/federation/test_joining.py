@@ -1,0 +1,206 @@
+"""Create, invite, join, enrol: what each leaves behind, and what it never does."""
+
+import json
+import socket
+import stat
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from fedse.cli.app import start
+from fedse.config_file import load_config
+from fedse.errors import ConfigError, StoreError
+from fedse.federation.enrolment import EnrolmentRequest
+from fedse.federation.folder import open_federation
+from fedse.federation.home import open_home
+from fedse.federation.policy import read_policy
+from fedse.run_folder import open_run
+from fedse.site.open import spec_of
+from tests.federation.scene import HOURS, NONCE, NOW, Scene
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_new_federation_is_private_and_its_run_has_not_begun(scene: Scene):
+    folder = scene.federation.path
+    assert mode(folder) == mode(folder / "keys") == 0o700
+    for secret in ("keys/signing.key", "keys/server.key", "enrolment.json"):
+        assert mode(folder / secret) == 0o600
+    with closing(open_run(folder / "run", clock=time.time)) as run:
+        assert run.committed is None
+    states = {name: site.state for name, site in scene.federation.sites.members.items()}
+    assert states == {"alpha": "invited", "beta": "not invited"}
+
+
+def test_an_invitation_says_what_was_agreed_and_nothing_of_the_others(scene: Scene):
+    invite = scene.read()
+    config = load_config(scene.federation.run / "config.resolved.toml")
+    assert (invite.site, invite.members) == ("alpha", ("alpha", "beta"))
+    assert invite.agreed == config.agreed_digest()
+    assert invite.spec == spec_of(config).identity
+    assert invite.server == "fed.example.org:8443"
+    assert invite.expires == NOW + HOURS * 3600
+    text = scene.invite.read_text()
+    assert "maze" not in text, "the environments in the coordinator's file stay there"
+    assert mode(scene.invite) == 0o600
+
+
+def test_the_list_keeps_no_invitation_number(scene: Scene):
+    assert NONCE in scene.invite.read_text()
+    assert NONCE not in (scene.federation.path / "enrolment.json").read_text()
+
+
+def test_joining_needs_no_network(scene: Scene, monkeypatch: pytest.MonkeyPatch):
+    def refuse(*_: object) -> None:
+        raise AssertionError("joining must not connect")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    home = scene.join()
+    assert (home.card.site, home.card.coordinator) == ("alpha", scene.fingerprint)
+
+
+def test_a_home_has_the_agreed_settings_its_own_world_and_only_what_was_agreed(scene: Scene):
+    home = scene.join()
+    assert home.config.agreed_digest() == scene.read().agreed
+    own = home.config.client("alpha")
+    assert (own.env, own.options) == ("maze", {"prompt": "short"})
+    assert home.config.client("beta").env == "elsewhere"
+    policy = read_policy(home.policy)
+    assert (policy.experiments, policy.max_rounds, policy.pause) == (("clinics",), 3, False)
+    assert policy.max_bytes_up == spec_of(home.config).nbytes
+    assert mode(home.path) == 0o700
+    assert mode(home.key.private) == 0o600
+    assert open_home(home.path).config == home.config
+
+
+def test_the_request_holds_a_public_key_and_a_proof_and_no_secret(scene: Scene):
+    home = scene.join()
+    text = (home.path / "enrolment.json").read_text()
+    assert set(json.loads(text)) == set(EnrolmentRequest.model_fields)
+    assert "PRIVATE" not in text
+    assert "maze" not in text
+
+
+def test_enrolling_puts_one_key_on_the_list(scene: Scene):
+    home = scene.join()
+    scene.enrol(scene.request(home))
+    site = scene.federation.sites.members["alpha"]
+    assert (site.state, site.nonce) == ("enrolled", "")
+    assert site.public_key == home.key.public.read_text().strip()
+    assert (scene.federation.path / "sites" / "alpha.pub").read_text().strip() == site.public_key
+    assert scene.federation.sites.members["beta"].state == "not invited"
+
+
+def test_a_refused_enrolment_changes_nothing(scene: Scene):
+    request = scene.request(scene.join())
+    before = (scene.federation.path / "enrolment.json").read_bytes()
+    with pytest.raises(ConfigError):
+        scene.enrol(request.model_copy(update={"site": "beta"}))
+    assert (scene.federation.path / "enrolment.json").read_bytes() == before
+    assert not (scene.federation.path / "sites").exists()
+
+
+def test_a_second_federation_needs_a_second_home(scene: Scene):
+    scene.join()
+    with pytest.raises(ConfigError, match="belongs to a federation already"):
+        scene.join()
+
+
+def test_settings_changed_after_joining_are_noticed(scene: Scene):
+    home = scene.join()
+    file = home.path / "experiment.toml"
+    file.write_text(file.read_text().replace("rounds = 3", "rounds = 300"))
+    with pytest.raises(ConfigError, match="not what was agreed"):
+        open_home(home.path)
+
+
+def test_what_is_the_sites_own_may_be_changed(scene: Scene):
+    home = scene.join()
+    file = home.path / "experiment.toml"
+    file.write_text(file.read_text().replace("threads = 1", "threads = 2"))
+    assert open_home(home.path).config.model.threads == 2
+
+
+def test_a_half_made_folder_is_no_federation(scene: Scene):
+    (scene.federation.path / "federation.toml").unlink()
+    with pytest.raises(ConfigError, match=r"no federation\.toml"):
+        open_federation(scene.federation.path)
+
+
+def test_a_broken_list_is_named(scene: Scene):
+    (scene.federation.path / "enrolment.json").write_text("{")
+    with pytest.raises(StoreError, match=r"enrolment\.json"):
+        _ = scene.federation.sites
+
+
+EXPERIMENT = """
+[run]
+name = "clinics"
+rounds = 1
+[eval]
+episodes = 4
+[[clients]]
+name = "alpha"
+env = "maze"
+"""
+
+
+def test_the_whole_way_on_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    pytest.importorskip("flwr")
+    monkeypatch.chdir(tmp_path)
+    Path("my.toml").write_text(EXPERIMENT)
+
+    def fedse(*argv: str, code: int = 0) -> str:
+        assert start(list(argv)) == code
+        said = capsys.readouterr()
+        return said.out + said.err
+
+    said = fedse("federation", "create", "my.toml", "--host", "fed.example.org")
+    fingerprint = said.partition("fingerprint")[2].split()[0]
+    assert "already" in fedse("federation", "create", "my.toml", "--host", "x", code=2)
+    fedse("federation", "invite", "alpha")
+    file = "federation/invites/alpha.invite.json"
+    refused = fedse("site", "join", file, "--env", "maze", code=2)
+    assert f"--fingerprint {fingerprint}" in refused, "the next command is named"
+    fedse("site", "join", file, "--env", "maze", "--fingerprint", fingerprint)
+    said = fedse("site", "preview")
+    assert "fed.example.org:8443 and nowhere else" in said
+    assert "can give parts of it away" in said
+    assert "counts from the next start" in fedse("federation", "enrol", "site/enrolment.json")
+    assert "used already" in fedse("federation", "enrol", "site/enrolment.json", code=2)
+    fedse("site", "pause")
+    assert read_policy(Path("site/policy.toml")).pause
+    fedse("site", "resume")
+    assert not read_policy(Path("site/policy.toml")).pause
+    shown = json.loads(fedse("federation", "status", "--json"))
+    assert shown["sites"] == [{"name": "alpha", "state": "enrolled", "last": ""}]
+    fedse("federation", "revoke", "alpha")
+    assert "revoked" in fedse("federation", "status")
+
+
+VERBS = [
+    *(f"federation {verb}" for verb in ("create", "invite", "enrol", "revoke", "start", "status")),
+    *(f"site {verb}" for verb in ("join", "preview", "start", "pause", "resume")),
+]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]):
+    assert start([*verb.split(), "--help"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(f"Usage: fedse {verb}")
+    assert f"Example: fedse {verb}" in said
+
+
+def test_a_config_that_fails_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("flwr")
+    monkeypatch.chdir(tmp_path)
+    Path("my.toml").write_text(EXPERIMENT + '[model]\nbase = "/nowhere"\n')
+    assert start(["federation", "create", "my.toml", "--host", "x"]) == 3
+    assert not Path("federation").exists()
