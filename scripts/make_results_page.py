@@ -1,6 +1,6 @@
 """Write docs/results.md and its figures from the result files of `fedse reproduce`.
 
-`python scripts/make_results_page.py docs` reads fedse/reproduce/expected/TABLE.json, which is what
+`python -m scripts.make_results_page docs` reads fedse/reproduce/expected/TABLE.json, which is what
 `fedse reproduce TABLE` wrote. The figures need `pip install vl-convert-python`; with --text only
 the page is written.
 """
@@ -15,7 +15,9 @@ from fedse.paired import Difference
 from fedse.reproduce.results import TableResult, answers, lines
 from fedse.reproduce.tables import TABLES
 from fedse.reproduce.tell import markdown
+from scripts.measure_transfer import markdown as matrix
 
+TRANSFER = Path(__file__).parents[1] / "docs" / "results" / "transfer.json"
 BLUE, VERMILLION, GREY = "#0072B2", "#D55E00", "#767676"
 
 
@@ -44,7 +46,20 @@ def page(results: dict[str, TableResult], reading: str) -> str:
         head, _, rest = section.partition("\n\n")
         figure = f"![{TABLES[name].title} Success of every arm](results/{name}.svg)"
         parts.append(f"{head}\n\n{figure}\n\n{rest}")
-    return "\n".join(parts)
+    return "\n".join([*parts, transfer()])
+
+
+def transfer() -> str:
+    """The adapters of lone clients in the worlds of others."""
+    found = json.loads(TRANSFER.read_text())
+    return (
+        "## One agent or five?\n\n"
+        "`python scripts/measure_transfer.py ROOT docs/results/transfer.json`, ROOT being the"
+        f" folder of `fedse reproduce main`; seeds 0 to {found['seeds'] - 1}, the same held-out"
+        " games,"
+        " Wilson 95 % intervals. Each client's own adapter (local-evolve) in every world, and the"
+        f" federated one.\n\n{matrix(found['won_played'])}\n"
+    )
 
 
 def draw(results: dict[str, TableResult], folder: Path) -> None:
@@ -63,9 +78,11 @@ def figure(result: TableResult) -> dict[str, Any]:
             "value": line.after.value,
             "low": line.after.interval.low,
             "high": line.after.interval.high,
+            "megabytes": line.megabytes,
         }
         for line in lines(result)
     ]
+    shown = _against_bytes(arms) if result.table == "ranks" else None
     asked = [
         {"question": " - ".join(answer.question), **_interval(answer.found.micro)}
         for answer in answers(result)
@@ -74,7 +91,7 @@ def figure(result: TableResult) -> dict[str, Any]:
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
         "config": {"background": "white", "font": "sans-serif", "view": {"stroke": None}},
         "hconcat": [
-            _whiskers(arms, "arm", "success on held-out games", BLUE, zero=False),
+            shown or _whiskers(arms, "arm", "success on held-out games", BLUE, zero=False),
             _whiskers(asked, "question", "difference", VERMILLION, zero=True),
         ],
     }
@@ -82,6 +99,31 @@ def figure(result: TableResult) -> dict[str, Any]:
 
 def _interval(found: Difference) -> dict[str, float]:
     return {"value": found.value, "low": found.low, "high": found.high}
+
+
+def _against_bytes(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Success over what it costs to send, each point named."""
+    scale = {"zero": False, "nice": True}
+    title = "MB per client and round, both ways"
+    x = {"field": "megabytes", "type": "quantitative", "title": title, "scale": {"type": "log"}}
+    success = {"type": "quantitative", "title": "success on held-out games", "scale": scale}
+    point = {"type": "point", "filled": True, "size": 70, "color": BLUE, "opacity": 1}
+    return {
+        "data": {"values": rows},
+        "width": 300,
+        "height": 200,
+        "layer": [
+            {
+                "mark": {"type": "rule", "color": BLUE, "strokeWidth": 2},
+                "encoding": {"x": x, "y": {"field": "low", **success}, "y2": {"field": "high"}},
+            },
+            {"mark": point, "encoding": {"x": x, "y": {"field": "value", **success}}},
+            {
+                "mark": {"type": "text", "align": "left", "dx": 8},
+                "encoding": {"x": x, "y": {"field": "value", **success}, "text": {"field": "arm"}},
+            },
+        ],
+    }
 
 
 def _whiskers(
