@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("--text", action="store_true", help="no figures")
     options = parser.parse_args()
     results = read()
-    reading = (options.docs / "results" / "reading.md").read_text()
+    reading = (options.docs / "results" / "reading.txt").read_text()
     (options.docs / "results.md").write_text(page(results, reading))
     if not options.text:
         draw(results, options.docs / "results")

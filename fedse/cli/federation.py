@@ -17,9 +17,11 @@ from fedse.cli.console import shown
 from fedse.cli.display import Json, Plain, mode_of
 from fedse.cli.drive import Interrupted, tell_result
 from fedse.cli.follow import followed
-from fedse.cli.run import Set
+from fedse.cli.run import Metrics, Set, watched
 from fedse.config_file import load_config
 from fedse.errors import MachineError
+from fedse.events import Fact
+from fedse.run import Observer
 from fedse.run_folder import open_run
 
 if TYPE_CHECKING:
@@ -155,6 +157,7 @@ def start(
     dir_: Folder = HERE,
     wait: Annotated[float, Parameter(help="Seconds to wait for sites in the first round.")] = 600.0,
     proxy: Annotated[bool, Parameter(negative="--no-proxy", help="Start nginx as well.")] = True,
+    metrics: Metrics = None,
     json: Json = False,
     plain: Plain = False,
 ) -> None:
@@ -171,9 +174,11 @@ def start(
     end_on_sigterm()
     try:
         with (
+            # Between two events may lie the wait for sites and a whole round.
+            watched(metrics, config.aggregate.deadline + wait) as watchers,
             serving(federation, proxy=proxy) as processes,
             shown(mode, config) as observer,
-            followed(federation.run / "events.jsonl", observer),
+            followed(federation.run / "events.jsonl", _each(observer, *watchers)),
         ):
             run_federation(federation, processes, wait=wait)
     except KeyboardInterrupt:
@@ -181,6 +186,14 @@ def start(
         raise Interrupted("stopped; what was committed is kept", hint=again) from None
     with closing(open_run(federation.run, clock=time.time)) as run:
         tell_result(run, mode)
+
+
+def _each(*observers: Observer) -> Observer:
+    def tell(event: str, entry: dict[str, Fact]) -> None:
+        for observer in observers:
+            observer(event, entry)
+
+    return tell
 
 
 @app.command

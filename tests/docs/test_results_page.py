@@ -9,7 +9,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_the_page_is_made_from_the_result_files():
-    reading = (DOCS / "results" / "reading.md").read_text()
+    reading = (DOCS / "results" / "reading.txt").read_text()
     assert (DOCS / "results.md").read_text() == page(read(), reading)
 
 
