@@ -99,7 +99,9 @@ class McpServer:
         watchdog.daemon = True
         watchdog.start()
         try:
-            self._send({"id": number, "method": method, "params": params})
+            # A server that ended before it was asked may have said why; that waits to be read.
+            with suppress(BrokenPipeError):
+                self._send({"id": number, "method": method, "params": params})
             return self._answer(number)
         except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
             if late.is_set():
