@@ -15,6 +15,8 @@ from fedse.types import Record
 
 SCHEMA_VERSION = 1
 BOOTSTRAP_SEED = 0
+SURE = 0.05
+"""A corrected p below this counts."""
 
 
 class SeedResult(Record):
@@ -75,8 +77,13 @@ class AnswerTo(NamedTuple):
 
     @property
     def verdict(self) -> str:
+        """Higher or lower where the interval and the corrected p both say so."""
         low, high = self.found.micro.interval
-        return "higher" if low > 0 else "lower" if high < 0 else "no difference found"
+        if low <= 0 <= high:
+            return "no difference found"
+        if self.p_holm >= SURE:
+            return "unclear: one of several questions"
+        return "higher" if low > 0 else "lower"
 
 
 def gather(jobs: Sequence[Job], found: Mapping[str, Found]) -> dict[str, dict[int, SeedResult]]:
