@@ -142,6 +142,15 @@ def parse_value(text: str) -> Any:
         return text
 
 
+def parse_options(given: Sequence[str]) -> dict[str, Any]:
+    """An environment's options from a command line: name=value, each."""
+    pairs = [text.partition("=") for text in given]
+    wrong = [key for key, equals, _ in pairs if not equals]
+    if wrong:
+        raise ConfigError(f"--option must look like name=value, got {wrong[0]!r}")
+    return {key.strip(): parse_value(value.strip()) for key, _, value in pairs}
+
+
 def _unplain(value: Any, location: Location) -> Iterator[_Problem]:
     """What TOML can say and an experiment cannot mean: dates, nan, inf."""
     if isinstance(value, Mapping):

@@ -1,6 +1,9 @@
 """What a run says while it goes: named facts, never a text an agent saw or wrote."""
 
-from typing import Protocol
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
 
 Fact = int | float | str | bool | None
 
@@ -13,3 +16,19 @@ class Emit(Protocol):
 
 def silent(event: str, /, **facts: Fact) -> None:
     """Takes every event and tells nobody."""
+
+
+def read_events(log: Path, told_by: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The events in `log` whose line holds one of `told_by`; none where there is no log yet.
+
+    Only those lines are parsed: a long run has many more of other kinds.
+    """
+    if not log.is_file():
+        return
+    with log.open(encoding="utf-8") as lines:
+        for line in lines:
+            if any(word in line for word in told_by):
+                try:
+                    yield json.loads(line)
+                except json.JSONDecodeError:
+                    continue  # a process killed while writing leaves half a line

@@ -5,18 +5,17 @@ are in the clients' own buffers, RUN/clients/NAME/buffer.db, where those are on 
 client plays the same held-out games under every method, if its name and run.seed are the same.
 """
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fedse.buffer import Buffer
 from fedse.errors import StoreError
 from fedse.evaluate import Rate
+from fedse.events import read_events
 from fedse.run_folder import read_card
 
-# Only these lines are parsed; a long run has many more of other kinds.
 TOLD_BY = ('"eval.recorded"', '"round.committed"', '"run.finished"')
 
 
@@ -32,7 +31,7 @@ def evaluations(path: Path) -> dict[int, dict[str, Rate]]:
     """Each client's count for the adapter after each round whose evaluation is over."""
     told: dict[int, dict[str, Rate]] = {}
     open_from: float = 0
-    for event in _events(path / "events.jsonl"):
+    for event in read_events(path / "events.jsonl", TOLD_BY):
         match event["event"]:
             case "eval.recorded":
                 found = told.setdefault(event["round"], {})
@@ -121,15 +120,3 @@ def _games_of(path: Path, client: str, experiment: str, round: int, told: Rate) 
             hint="the buffer was changed, or was made before single games were recorded",
         )
     return played
-
-
-def _events(log: Path) -> Iterator[dict[str, Any]]:
-    if not log.is_file():
-        return
-    with log.open(encoding="utf-8") as lines:
-        for line in lines:
-            if any(word in line for word in TOLD_BY):
-                try:
-                    yield json.loads(line)
-                except json.JSONDecodeError:
-                    continue  # a process killed while writing leaves half a line

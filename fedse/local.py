@@ -127,13 +127,17 @@ _worker: dict[str, Any] = {}
 def _start_worker(config: Config, path: Path, open_site: OpenSite, events: Any) -> None:
     _worker["sites"] = Sites(config, path, time.time, open_site)
     _worker["events"] = events
-    # A terminal sends Ctrl-C to all of its processes; only the run itself is to answer it.
+    follow_parent()
+
+
+def follow_parent() -> None:
+    """This worker ends when the process that started it does, and not before."""
+    # A terminal sends Ctrl-C to all of its processes; only the starter is to answer it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=end_with_parent, daemon=True).start()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
-def end_with_parent() -> None:
-    """A worker does not outlive the run, even if the run was killed."""
+def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
     wait([parent.sentinel])

@@ -4,19 +4,18 @@ The log is written after the commit it tells of, so a run killed in between show
 than it has; resuming it mends that.
 """
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from fedse.errors import StoreError
 from fedse.evaluate import Rate, micro
+from fedse.events import read_events
 from fedse.run_folder import is_held, read_card, run_folders
 from fedse.types import Record
 
 Status = Literal["running", "finished", "failed", "interrupted", "not started", "unreadable"]
 
-# Only these lines are parsed; a long run has many more of other kinds.
 TOLD_BY = ('"run.', '"round.committed"', '"eval.recorded"')
 
 
@@ -49,7 +48,7 @@ def summary_of(path: Path) -> RunSummary:
         card, running = read_card(path), is_held(path)
     except StoreError as error:
         return RunSummary(id=path.name, path=str(path), status="unreadable", error=str(error))
-    events = list(_events(path / "events.jsonl"))
+    events = list(read_events(path / "events.jsonl", TOLD_BY))
     first, last = _first_and_last(events)
     told = {
         **_progress(events),
@@ -88,15 +87,3 @@ def _first_and_last(events: Sequence[dict[str, Any]]) -> tuple[Rate | None, Rate
             found[event["client"]] = Rate(event["won"], event["played"])
     rates = [micro(list(rounds[round].values())) for round in sorted(rounds)]
     return (rates[0] if rates else None), (rates[-1] if len(rates) > 1 else None)
-
-
-def _events(log: Path) -> Iterator[dict[str, Any]]:
-    if not log.is_file():
-        return
-    with log.open(encoding="utf-8") as lines:
-        for line in lines:
-            if any(word in line for word in TOLD_BY):
-                try:
-                    yield json.loads(line)
-                except json.JSONDecodeError:
-                    continue  # a process killed while writing leaves half a line

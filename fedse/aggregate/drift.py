@@ -19,9 +19,14 @@ Wide = NDArray[np.float64]
 def drift_of(current: Adapter, merged: Adapter, votes: dict[str, Adapter]) -> Drift:
     """Length and direction of every voter's update, and the error of merging factors."""
     start, end = current.vector, merged.vector
+    moved = distance(start, end)
+    length = {client: distance(start, vote.vector) for client, vote in votes.items()}
     return Drift(
-        length={client: distance(start, vote.vector) for client, vote in votes.items()},
-        cosine={client: _cosine(start, end, vote.vector) for client, vote in votes.items()},
+        length=length,
+        cosine={
+            client: _cosine(start, end, vote.vector, moved * length[client])
+            for client, vote in votes.items()
+        },
         merge_error=merge_error(list(votes.values())),
     )
 
@@ -46,8 +51,8 @@ def _squared(left: Sequence[Wide], right: Sequence[Wide]) -> float:
     return float(np.sum((u.T @ u) * (v @ v.T)))
 
 
-def _cosine(start: FloatVector, end: FloatVector, vote: FloatVector) -> float:
-    lengths = distance(start, end) * distance(start, vote)
+def _cosine(start: FloatVector, end: FloatVector, vote: FloatVector, lengths: float) -> float:
+    """`lengths` is the product of both updates' lengths."""
     if not lengths:
         return 0.0
     dot = 0.0

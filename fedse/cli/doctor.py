@@ -12,7 +12,7 @@ from rich.text import Text
 
 from fedse.cli.display import Json, plain_wanted
 from fedse.config_file import load_config
-from fedse.doctor import Finding, examine, worst
+from fedse.doctor import Finding, examine
 from fedse.errors import MachineError
 from fedse.run_folder import runs_root
 
@@ -34,8 +34,8 @@ def doctor_verb(
         console = Console(no_color=plain_wanted(sys.stdout), highlight=False, soft_wrap=True)
         for finding in found:
             console.print(_line(finding))
-    failed = [finding.what for finding in found if finding.status == "fail"]
-    if worst(found) == "fail":
+    failed = [finding for finding in found if finding.status == "fail"]
+    if failed:
         raise MachineError(f"{len(failed)} of {len(found)} checks failed")
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
@@ -14,6 +15,7 @@ from fedse.config import Config
 from fedse.config_keys import closest
 from fedse.envs.base import env_names, make_env
 from fedse.errors import ConfigError, FedSEError, MachineError
+from fedse.events import Fact
 from fedse.run import Observer, Run
 from fedse.run_folder import held, runs_root
 
@@ -70,6 +72,16 @@ def require_local(config: Config, engine: Engine) -> None:
             f"buffer.pooled = true trains on all clients' data, engine {engine} keeps it apart",
             hint="use --engine local",
         )
+
+
+def each_of(observers: Sequence[Observer]) -> Observer:
+    """Tells all observers, also those added to the list later."""
+
+    def tell(event: str, entry: dict[str, Fact]) -> None:
+        for observer in observers:
+            observer(event, entry)
+
+    return tell
 
 
 def drive(run: Run, engine: Engine, observer: Observer) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from fedse.cli.display import Json
-from fedse.config_file import parse_value
+from fedse.config_file import parse_options
 from fedse.config_keys import closest
 from fedse.envs.base import Env, ExpertEnv, Step, env_names, make_env
 from fedse.envs.check import CheckReport, check_env
@@ -70,7 +70,7 @@ def check(
 
     Example: fedse env check my_package.my_env:MyEnv --option difficulty=2
     """
-    report = check_env(name, _options(option), tasks=tasks)
+    report = check_env(name, parse_options(option), tasks=tasks)
     print(report.model_dump_json() if json else _report_text(report))
     return 0 if report.ok else EnvError.exit_code
 
@@ -100,7 +100,7 @@ def play(
 
     Example: fedse env play wordle --seed 3
     """
-    env = make_env(name, _options(option))
+    env = make_env(name, parse_options(option))
     chosen = _task(env.tasks(split), task, seed)
     print(f"{env.system_prompt}\n\n[{name}, task {chosen.id}; ? actions, ! expert, q quit]\n")
     step = env.reset(chosen, seed=seed)
@@ -157,11 +157,3 @@ def _task(tasks: Sequence[Task], wanted: str | None, seed: int) -> Task:
         f"there is no task {wanted!r} among {len(tasks)}"
         + (f", did you mean {near!r}?" if near else f"; the first is {tasks[0].id!r}")
     )
-
-
-def _options(given: Sequence[str]) -> dict[str, Any]:
-    pairs = [text.partition("=") for text in given]
-    wrong = [key for key, equals, _ in pairs if not equals]
-    if wrong:
-        raise ConfigError(f"--option must look like name=value, got {wrong[0]!r}")
-    return {key.strip(): parse_value(value.strip()) for key, _, value in pairs}

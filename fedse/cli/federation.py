@@ -15,13 +15,11 @@ from cyclopts import App, Parameter
 
 from fedse.cli.console import shown
 from fedse.cli.display import Json, Plain, mode_of
-from fedse.cli.drive import Interrupted, tell_result
+from fedse.cli.drive import Interrupted, each_of, tell_result
 from fedse.cli.follow import followed
 from fedse.cli.run import Metrics, Set, watched
 from fedse.config_file import load_config
 from fedse.errors import MachineError
-from fedse.events import Fact
-from fedse.run import Observer
 from fedse.run_folder import open_run
 
 if TYPE_CHECKING:
@@ -178,7 +176,7 @@ def start(
             watched(metrics, config.aggregate.deadline + wait) as watchers,
             serving(federation, proxy=proxy) as processes,
             shown(mode, config) as observer,
-            followed(federation.run / "events.jsonl", _each(observer, *watchers)),
+            followed(federation.run / "events.jsonl", each_of([observer, *watchers])),
         ):
             run_federation(federation, processes, wait=wait)
     except KeyboardInterrupt:
@@ -186,14 +184,6 @@ def start(
         raise Interrupted("stopped; what was committed is kept", hint=again) from None
     with closing(open_run(federation.run, clock=time.time)) as run:
         tell_result(run, mode)
-
-
-def _each(*observers: Observer) -> Observer:
-    def tell(event: str, entry: dict[str, Fact]) -> None:
-        for observer in observers:
-            observer(event, entry)
-
-    return tell
 
 
 @app.command

@@ -17,6 +17,7 @@ from fedse.cli.display import Json, Mode, Plain, mode_of
 from fedse.cli.drive import (
     Engine,
     drive,
+    each_of,
     require_local,
     require_machine,
     require_members,
@@ -27,7 +28,6 @@ from fedse.cli.phrases import megabytes
 from fedse.config import Config
 from fedse.config_file import dump_config, load_config
 from fedse.errors import ConfigError
-from fedse.events import Fact
 from fedse.methods import METHODS, one_experiment
 from fedse.metrics import monitored
 from fedse.run import Observer
@@ -116,11 +116,7 @@ def start_run(
     patience = config.aggregate.deadline
     with shown(mode, config) as observer, watched(metrics, patience) as watchers:
         observers = [observer, *watchers]
-
-        def tell(event: str, entry: dict[str, Fact]) -> None:
-            for each in observers:
-                each(event, entry)
-
+        tell = each_of(observers)
         run = create_run(
             root,
             config,

@@ -2,18 +2,16 @@
 
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import App, Parameter
 
 from fedse.cli.display import Json
 from fedse.cli.drive import require_machine
 from fedse.cli.federation import end_on_sigterm, require_flower
-from fedse.config_file import parse_value
+from fedse.config_file import parse_options
 from fedse.envs.base import make_env
-from fedse.errors import ConfigError
 from fedse.federation.policy import set_pause
 from fedse.site.open import spec_of
 
@@ -49,7 +47,7 @@ def join(
     from fedse.flower.bundle import own_digest
 
     offered = read_invite(invite, trusted=fingerprint, now=time.time())
-    options = _options(option)
+    options = parse_options(option)
     make_env(env, options).close()
     config = agreed_config(offered, env=env, options=options, base=base)
     made = join_federation(offered, config, home, bundle=own_digest())
@@ -149,11 +147,3 @@ def _set_pause(home: Path, paused: bool) -> None:
 
 def _tell(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
-
-
-def _options(given: Sequence[str]) -> dict[str, Any]:
-    pairs = [text.partition("=") for text in given]
-    wrong = [key for key, equals, _ in pairs if not equals]
-    if wrong:
-        raise ConfigError(f"--option must look like name=value, got {wrong[0]!r}")
-    return {key.strip(): parse_value(value.strip()) for key, _, value in pairs}

@@ -10,17 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedse.aggregate.validate import parse_adapter
 from fedse.buffer import Finished
 from fedse.config import Config
 from fedse.coordinator import Request
-from fedse.errors import ConfigError, StoreError, WireError, boundary
+from fedse.errors import ConfigError, StoreError, boundary
 from fedse.events import Emit
 from fedse.federation.policy import PAUSED, VETOED, read_policy, require_allowed
 from fedse.parties import Play, Site
 from fedse.rounds import client_eval
 from fedse.run import write_durably
-from fedse.site.serve import serve
+from fedse.site.serve import accepted, serve
 from fedse.types import ClientStats, Record, Trajectory
 
 MEMORY = "veto.json"
@@ -94,12 +93,7 @@ def vetoed(
 
 
 def _measured(request: Request, data: bytes, site: Site, config: Config, emit: Emit) -> Measure:
-    agreed = (config.run.name, config.agreed_digest(), site.spec.identity)
-    if (request.experiment, request.agreed, request.spec) != agreed:
-        raise WireError("the request is for another experiment, other settings or another model")
-    adapter = parse_adapter(data, site.spec, config.aggregate)
-    if adapter.digest != request.adapter:
-        raise WireError("the adapter is not the one the request names")
+    adapter = accepted(request, data, config, site.spec)
     if not config.eval.episodes:
         raise ConfigError(
             "veto_drop needs held-out games, eval.episodes is 0 in this experiment",

@@ -5,8 +5,6 @@ with another finds it done, and a table that was interrupted goes on.
 """
 
 import multiprocessing
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -16,7 +14,7 @@ from pathlib import Path
 
 from fedse.config import Config
 from fedse.held_out import outcomes
-from fedse.local import end_with_parent, run_local
+from fedse.local import follow_parent, run_local
 from fedse.reproduce.tables import Job
 from fedse.run import Run, write_durably
 from fedse.run_folder import create_run, held, open_run
@@ -70,7 +68,7 @@ def _done(todo: dict[str, Job], root: Path, workers: int) -> Iterator[tuple[str,
     if not todo:
         return
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(todo)), context, _start_worker) as pool:
+    with ProcessPoolExecutor(min(workers, len(todo)), context, follow_parent) as pool:
         asked = {pool.submit(do_job, job.config, root): key for key, job in todo.items()}
         try:
             for done in as_completed(asked):
@@ -81,11 +79,6 @@ def _done(todo: dict[str, Job], root: Path, workers: int) -> Iterator[tuple[str,
                 worker.kill()
             pool.shutdown(cancel_futures=True)
             raise
-
-
-def _start_worker() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=end_with_parent, daemon=True).start()
 
 
 def do_job(config: Config, root: Path) -> Found:

@@ -7,7 +7,8 @@ and anybody can compute another.
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fedse.evaluate import Interval, Rate, micro
+from fedse.comparison import ALPHA
+from fedse.evaluate import Rate, micro
 from fedse.paired import Blocks, Differences, holm, minimum_detectable, paired_differences
 from fedse.reproduce.jobs import Found, key_of
 from fedse.reproduce.tables import Job, Question
@@ -15,8 +16,6 @@ from fedse.types import Record
 
 SCHEMA_VERSION = 1
 BOOTSTRAP_SEED = 0
-SURE = 0.05
-"""A corrected p below this counts."""
 
 
 class SeedResult(Record):
@@ -81,7 +80,7 @@ class AnswerTo(NamedTuple):
         low, high = self.found.micro.interval
         if low <= 0 <= high:
             return "no difference found"
-        if self.p_holm >= SURE:
+        if self.p_holm >= ALPHA:
             return "unclear: one of several questions"
         return "higher" if low > 0 else "lower"
 
@@ -191,8 +190,4 @@ def _flat(blocks: Mapping[str, Blocks]) -> list[bool]:
 def agrees(got: Rate, expected: Rate) -> bool:
     """Whether the intervals of the two overlap."""
     first, second = got.interval, expected.interval
-    return overlap(first, second)
-
-
-def overlap(first: Interval, second: Interval) -> bool:
     return first.low <= second.high and second.low <= first.high

@@ -40,15 +40,13 @@ def _text_line(line: Line, known: Line | None, width: int) -> str:
 
 
 def _same_bits(got: TableResult, expected: TableResult) -> str:
-    pairs = [
-        (digest, expected.arms.get(arm, {}).get(seed))
+    same = [
+        result.adapters == expected.arms[arm][seed].adapters
         for arm, seeds in got.arms.items()
         for seed, result in seeds.items()
-        for digest in [result.adapters]
+        if seed in expected.arms.get(arm, {})
     ]
-    known = [(mine, other.adapters) for mine, other in pairs if other is not None]
-    same = sum(mine == other for mine, other in known)
-    return f"\n{same} of {len(known)} results have the expected adapters, bit for bit"
+    return f"\n{sum(same)} of {len(same)} results have the expected adapters, bit for bit"
 
 
 def sentence(answer: AnswerTo) -> str:

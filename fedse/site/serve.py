@@ -20,7 +20,7 @@ from fedse.types import Adapter, AdapterSpec, ClientStats, ClientUpdate
 
 def serve(request: Request, data: bytes, site: Site, config: Config, *, emit: Emit) -> Finished:
     """The client's answer to `request`, computed now or earlier."""
-    current = _accepted(request, data, config, site.spec)
+    current = accepted(request, data, config, site.spec)
     key = (request.experiment, request.round, request.digest)
     done = site.buffer.finished(*key)
     fresh = done is None
@@ -35,7 +35,8 @@ def serve(request: Request, data: bytes, site: Site, config: Config, *, emit: Em
     return done
 
 
-def _accepted(request: Request, data: bytes, config: Config, spec: AdapterSpec) -> Adapter:
+def accepted(request: Request, data: bytes, config: Config, spec: AdapterSpec) -> Adapter:
+    """The adapter of a request this client agreed to; any other request is a WireError."""
     if request.experiment != config.run.name:
         raise WireError(f"asked for experiment {request.experiment!r}, here is {config.run.name!r}")
     if request.agreed != config.agreed_digest():
