@@ -2,64 +2,20 @@
 
 An episode once added is never lost and never counted twice. The outbox beside it keeps the
 client's finished work of each (experiment, round), so a round is answered again, not done again.
+While a round is under way, the games of it that were played are kept part by part.
 """
 
-import os
-import sqlite3
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from fedse.buffer_file import open_file
 from fedse.config import History
 from fedse.errors import StoreError, boundary
 from fedse.types import ClientStats, Outcome, Split, Trajectory
-
-SCHEMA_VERSION = 1
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS trajectory (
-  id INTEGER PRIMARY KEY,
-  content TEXT NOT NULL UNIQUE,
-  experiment TEXT NOT NULL,
-  round INTEGER NOT NULL,
-  env TEXT NOT NULL,
-  task TEXT NOT NULL,
-  outcome TEXT NOT NULL,
-  policy TEXT NOT NULL,
-  subject TEXT,
-  body TEXT NOT NULL
-) STRICT;
-CREATE INDEX IF NOT EXISTS trajectory_subject ON trajectory (subject);
-CREATE INDEX IF NOT EXISTS trajectory_round ON trajectory (experiment, round);
-CREATE TABLE IF NOT EXISTS sighting (
-  experiment TEXT NOT NULL,
-  round INTEGER NOT NULL,
-  content TEXT NOT NULL,
-  PRIMARY KEY (experiment, round, content)
-) STRICT;
-CREATE TABLE IF NOT EXISTS played (
-  experiment TEXT NOT NULL,
-  round INTEGER NOT NULL,
-  split TEXT NOT NULL,
-  position INTEGER NOT NULL,
-  env TEXT NOT NULL,
-  task TEXT NOT NULL,
-  seed INTEGER NOT NULL,
-  outcome TEXT NOT NULL,
-  body TEXT,
-  PRIMARY KEY (experiment, round, split, position)
-) STRICT;
-CREATE TABLE IF NOT EXISTS outbox (
-  experiment TEXT NOT NULL,
-  round INTEGER NOT NULL,
-  request TEXT NOT NULL,
-  stats TEXT NOT NULL,
-  adapter BLOB,
-  PRIMARY KEY (experiment, round)
-) STRICT;
-"""
-
 
 # An episode that was met before is stored once, but this round has met it all the same.
 SEEN = "content IN (SELECT content FROM sighting WHERE experiment = :experiment AND {})"
@@ -86,6 +42,17 @@ class Played(NamedTuple):
     """All that was said in it, where that was kept."""
 
 
+class Part(NamedTuple):
+    """Some of the games of a round: those from `start` on that were played together."""
+
+    experiment: str
+    round: int
+    split: Split
+    start: int
+    identity: str
+    """Digest of all that decides how these games go."""
+
+
 class Finished(NamedTuple):
     """A client's answer as it was first computed."""
 
@@ -98,7 +65,7 @@ class Buffer:
 
     def __init__(self, path: Path) -> None:
         with boundary(StoreError, f"buffer {path}"):
-            self._db = _open(path)
+            self._db = open_file(path)
 
     def add(self, episodes: Sequence[Trajectory], *, experiment: str) -> None:
         """All `episodes` are stored, in one transaction, unless they already were."""
@@ -225,11 +192,42 @@ class Buffer:
         ).fetchone()
         return Trajectory.model_validate_json(row[0]) if row else None
 
+    def keep_part(self, part: Part, episodes: Sequence[Trajectory]) -> None:
+        """The games of `part` are durable; parts of any other round are gone."""
+        # Not the model's own JSON, which has no word for NaN or half a surrogate pair.
+        body = json.dumps([episode.model_dump(mode="json") for episode in episodes])
+        with self._transaction():
+            self._db.execute("DELETE FROM part WHERE (experiment, round) <> (?, ?)", part[:2])
+            self._db.execute("INSERT OR REPLACE INTO part VALUES (?, ?, ?, ?, ?, ?)", (*part, body))
+
+    def part(self, part: Part) -> list[Trajectory] | None:
+        """The games of exactly this part, if they were kept."""
+        row = self._db.execute(
+            "SELECT body FROM part WHERE experiment = ? AND round = ? AND split = ?"
+            " AND start = ? AND identity = ?",
+            part,
+        ).fetchone()
+        if row is None:
+            return None
+        with boundary(StoreError, f"games of round {part.round} from {part.start} on"):
+            return [Trajectory.model_validate(episode) for episode in json.loads(row[0])]
+
     def finish(self, experiment: str, round: int, request: str, done: Finished) -> None:
-        """The answer to `request` is durable before anybody is told it exists."""
+        """The answer to `request` is durable before anybody is told it exists; no part is left."""
         row = (experiment, round, request, done.stats.model_dump_json(), done.adapter)
         with self._transaction():
             self._db.execute("INSERT OR REPLACE INTO outbox VALUES (?, ?, ?, ?, ?)", row)
+            gone = self._db.execute("DELETE FROM part").rowcount
+        if gone:
+            # What is overwritten in the database still stands in its log until that is emptied.
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def newest(self, experiment: str) -> int | None:
+        """The highest round there is an answer of in the outbox."""
+        found = self._db.execute(
+            "SELECT max(round) FROM outbox WHERE experiment = ?", (experiment,)
+        ).fetchone()[0]
+        return None if found is None else int(found)
 
     def finished(self, experiment: str, round: int, request: str) -> Finished | None:
         """The stored answer to exactly this request, if there is one."""
@@ -249,28 +247,3 @@ class Buffer:
         with boundary(StoreError, "buffer write"), self._db:
             self._db.execute("BEGIN IMMEDIATE")
             yield
-
-
-def _open(path: Path) -> sqlite3.Connection:
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # SQLite gives its WAL the mode of the database file, so this covers both.
-    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-    db = sqlite3.connect(path, isolation_level=None, timeout=30.0)
-    for pragma in (
-        "page_size = 16384",  # two 2 KB rows waste half of a default 4 KB page
-        "journal_mode = WAL",
-        "synchronous = FULL",
-        "secure_delete = ON",
-        "foreign_keys = ON",
-    ):
-        db.execute(f"PRAGMA {pragma}")
-    version = db.execute("PRAGMA user_version").fetchone()[0]
-    if version > SCHEMA_VERSION:
-        raise StoreError(
-            f"buffer {path} has schema {version}, this version reads up to {SCHEMA_VERSION}",
-            hint="upgrade fedse",
-        )
-    db.executescript(SCHEMA)
-    if version != SCHEMA_VERSION:  # setting it is a write even if nothing changes
-        db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-    return db

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from fedse.agent.policy import Dialogue, Policy, Reply
 from fedse.envs.base import Env, EnvFactory, ExpertEnv, Step
@@ -21,6 +21,31 @@ class Game(NamedTuple):
 
     task: Task
     seed: int
+
+
+class Chunk(NamedTuple):
+    """Games that advance together; no other chunk of the rollout has any influence on them."""
+
+    start: int
+    """Place of its first game in the rollout."""
+    games: tuple[Game, ...]
+    policy: str
+    round: int
+    max_turns: int | None
+    seed: int
+
+
+class Keep(Protocol):
+    """Gives the trajectories of a chunk: those of an earlier attempt, or what `play` gives."""
+
+    def __call__(
+        self, chunk: Chunk, play: Callable[[], list[Trajectory]], /
+    ) -> list[Trajectory]: ...
+
+
+def play_anew(chunk: Chunk, play: Callable[[], list[Trajectory]]) -> list[Trajectory]:
+    """Nothing is kept from one attempt to the next."""
+    return play()
 
 
 @dataclass
@@ -66,37 +91,34 @@ def rollout(
     max_turns: int | None = None,
     seed: int,
     progress: Callable[[int, int], None] = lambda played, succeeded: None,
+    keep: Keep = play_anew,
 ) -> list[Trajectory]:
-    """One trajectory per game, in the order of `games`."""
+    """One trajectory per game, in the order of `games`; each chunk went through `keep`."""
     played: list[Trajectory] = []
     for start in range(0, len(games), batch):
-        chunk = games[start : start + batch]
-        played += _play(chunk, make_env, policy, round, max_turns, seed_of(seed, "rollout", start))
+        own = tuple(games[start : start + batch])
+        # A chunk's randomness does not depend on the chunks before it, so each can be kept.
+        its_seed = seed_of(seed, "rollout", start)
+        chunk = Chunk(start, own, policy.name, round, max_turns, its_seed)
+        played += keep(chunk, partial(_play, chunk, make_env, policy))
         progress(len(played), sum(episode.success for episode in played))
     return played
 
 
-def _play(
-    games: Sequence[Game],
-    make_env: EnvFactory,
-    policy: Policy,
-    round: int,
-    max_turns: int | None,
-    seed: int,
-) -> list[Trajectory]:
-    episodes = [_Episode(game, make_env()) for game in games]
+def _play(chunk: Chunk, make_env: EnvFactory, policy: Policy) -> list[Trajectory]:
+    episodes = [_Episode(game, make_env()) for game in chunk.games]
     for episode in episodes:
         task, world_seed = episode.game
         episode.attempt("reset", partial(episode.env.reset, task, seed=world_seed))
-    cap = max_turns or (episodes[0].env.max_turns if episodes else 0)
+    cap = chunk.max_turns or episodes[0].env.max_turns
     for turn in range(cap):
         still_open = [episode for episode in episodes if episode.outcome is None]
         if not still_open:
             break
-        _advance(still_open, policy, seed_of(seed, turn))
+        _advance(still_open, policy, seed_of(chunk.seed, turn))
     for episode in episodes:
         episode.env.close()
-    return [_finished(episode, policy.name, round) for episode in episodes]
+    return [_finished(episode, policy.name, chunk.round) for episode in episodes]
 
 
 def _advance(episodes: Sequence[_Episode], policy: Policy, seed: int) -> None:

@@ -17,6 +17,7 @@ from fedse.config import Config
 from fedse.envs.base import Step, make_env
 from fedse.errors import EnvError
 from fedse.parties import Fitted, Site
+from fedse.parts import kept_in
 from fedse.rollout import rollout
 from fedse.seeds import seed_of
 from fedse.site.open import recorded, tasks_of
@@ -84,16 +85,18 @@ def open_toy_site(config: Config, client: str, home: Path, *, clock: Callable[[]
     """A site whose agent guesses and whose trainer counts; no torch is loaded."""
     member = config.client(client)
     make, buffer = partial(make_env, member.env, member.options), Buffer(home / "buffer.db")
+    spec = toy_spec()
+    keep = kept_in(buffer, config, client, spec)
     return Site(
         client,
-        toy_spec(),
+        spec,
         make,
         partial(tasks_of, make(), member.part),
         buffer,
         lambda adapter, temperature: ScriptedPolicy(_guess, name=adapter.digest),
         _nudge,
         clock,
-        recorded(rollout, buffer, config),
+        recorded(partial(rollout, keep=keep), buffer, config),
         home=home,
     )
 

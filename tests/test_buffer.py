@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fedse.buffer import Buffer, Finished
+from fedse.buffer import Buffer, Finished, Part
 from fedse.errors import StoreError
 from fedse.types import ClientStats, Task, Trajectory, Turn
 
@@ -84,6 +84,60 @@ def test_the_outbox_answers_exactly_the_request_it_was_given(buffer: Buffer):
     assert buffer.finished("e", 2, "request") is None
     buffer.finish("e", 2, "r", Finished(ClientStats(), None))
     assert buffer.finished("e", 2, "r") == Finished(ClientStats(), None)
+
+
+def test_the_newest_answer_is_that_of_the_highest_round(buffer: Buffer):
+    assert buffer.newest("e") is None
+    for round in (2, 7, 5):
+        buffer.finish("e", round, "request", Finished(ClientStats(), None))
+    buffer.finish("other", 9, "request", Finished(ClientStats(), None))
+    assert buffer.newest("e") == 7
+
+
+PART = Part("e", 1, "train", 0, "identity")
+
+
+@pytest.mark.parametrize("field", Part._fields)
+def test_a_part_is_found_under_exactly_its_name(buffer: Buffer, field: str):
+    buffer.keep_part(PART, [episode(1), episode(2)])
+    other = {"round": 2, "split": "test", "start": 4}.get(field, "other")
+    assert buffer.part(PART) == [episode(1), episode(2)]
+    assert buffer.part(PART._replace(**{field: other})) is None
+
+
+def test_a_part_comes_back_as_it_was_whatever_was_said(buffer: Buffer):
+    turn = Turn(observation="half \ud83d", action="\x00", context_ids=(1,), action_ids=(2, 3))
+    odd = episode(1).model_copy(update={"turns": (turn,), "reward": float("nan")})
+    buffer.keep_part(PART, [odd])
+    [back] = buffer.part(PART) or []
+    assert back.reward != back.reward
+    assert back.model_copy(update={"reward": 1.0}) == odd.model_copy(update={"reward": 1.0})
+
+
+def test_parts_of_one_round_are_there_together_and_of_two_rounds_never(buffer: Buffer):
+    parts = [PART, PART._replace(start=4), PART._replace(split="test")]
+    for part in parts:
+        buffer.keep_part(part, [episode(1)])
+    assert all(buffer.part(part) for part in parts)
+    later = PART._replace(round=2)
+    buffer.keep_part(later, [episode(1, round=2)])
+    assert [buffer.part(part) for part in parts] == [None] * 3
+    assert buffer.part(later)
+
+
+def test_no_word_of_a_part_is_on_disk_after_the_answer(buffer: Buffer, tmp_path: Path):
+    said = "the patient's name is Canary"
+    turn = Turn(observation=said, action="go")
+    for round, start in ((1, 0), (2, 0), (2, 4)):
+        told = [episode(n).model_copy(update={"turns": (turn,) * 40}) for n in range(4)]
+        buffer.keep_part(PART._replace(round=round, start=start), told)
+
+    def on_disk() -> bool:
+        return any(said.encode() in file.read_bytes() for file in (tmp_path / "home").iterdir())
+
+    assert on_disk()
+    buffer.finish("e", 2, "request", Finished(ClientStats(), None))
+    assert not on_disk()
 
 
 def test_nobody_else_can_read_it(buffer: Buffer, tmp_path: Path):

@@ -1,5 +1,9 @@
 """Between a request and the work: the site's rules first, then its veto, then the round.
 
+A request for a round before the newest one the site finished is stale: a server that lost nothing
+asks for the round after its last committed one, and no site has finished a later one. If the answer
+is in the outbox it is given again, else it is refused without work, also where there is no policy.
+
 A veto: before it trains, the site lets the global adapter play its held-out games. If that solves
 a smaller share than the last adapter the site accepted, by more than `veto_drop`, nothing is
 trained from it and the site answers without a vote, with a number that says so. The reference
@@ -15,7 +19,13 @@ from fedse.config import Config
 from fedse.coordinator import Request
 from fedse.errors import ConfigError, StoreError, boundary
 from fedse.events import Emit
-from fedse.federation.policy import PAUSED, VETOED, read_policy, require_allowed
+from fedse.federation.policy import (
+    PAUSED,
+    VETOED,
+    read_policy,
+    require_allowed,
+    require_current,
+)
 from fedse.parties import Play, Site
 from fedse.rounds import client_eval
 from fedse.run import write_durably
@@ -52,12 +62,15 @@ def answered(
 ) -> tuple[Finished, int]:
     """The site's answer and its number: 0, or why the site chose to have no vote."""
     if policy is None:
+        _require_current(request, site)
         return serve(request, data, site, config, emit=emit), 0
     rules = read_policy(policy)
     require_allowed(rules, request, config, site.spec.nbytes)
     if rules.pause:
         emit("site.paused", client=site.client, round=request.round)
         return Finished(ClientStats(), None), PAUSED
+    if not rules.earlier_rounds:
+        _require_current(request, site)
     if request.train and rules.veto_drop is not None:
         site = replace(site, play=once(site.play))
         memory = policy.parent / MEMORY
@@ -66,6 +79,12 @@ def answered(
             unasked = request.model_copy(update={"train": False})
             return serve(unasked, data, site, config, emit=emit), VETOED
     return serve(request, data, site, config, emit=emit), 0
+
+
+def _require_current(request: Request, site: Site) -> None:
+    known, key = site.buffer, (request.experiment, request.round, request.digest)
+    if known.finished(*key) is None:
+        require_current(request, known.newest(request.experiment))
 
 
 def vetoed(

@@ -18,7 +18,7 @@ from fedse.errors import ConfigError, FedSEError
 from fedse.run import write_durably
 
 # Numbers a site answers with; above those of fedse.errors and fedse.site.socket_client.
-PAUSED, OTHER_EXPERIMENT, TOO_MANY_ROUNDS, TOO_MANY_BYTES, VETOED = 30, 31, 32, 33, 34
+PAUSED, OTHER_EXPERIMENT, TOO_MANY_ROUNDS, TOO_MANY_BYTES, VETOED, STALE = 30, 31, 32, 33, 34, 35
 ABSTAINS = frozenset({PAUSED, VETOED})
 """With these a site that is well answers without a vote, by its own choice."""
 
@@ -35,6 +35,9 @@ class Policy(Section):
     veto_drop: Annotated[float, Field(ge=0, le=1)] | None = None
     """A global adapter that solves fewer of this site's held-out games than the last one it
     accepted, by more than this share, is not trained from. Unset = never."""
+    earlier_rounds: bool = False
+    """While true a round before the newest one this site finished is worked on when it is asked
+    with another adapter than before, as by a server restored from a backup; else it is refused."""
 
 
 class PolicyRefusal(FedSEError):
@@ -70,6 +73,16 @@ def require_allowed(policy: Policy, request: Request, config: Config, adapter_by
         raise PolicyRefusal(
             TOO_MANY_BYTES,
             f"an adapter has {adapter_bytes} bytes, max_bytes_up is {policy.max_bytes_up}",
+        )
+
+
+def require_current(request: Request, newest: int | None) -> None:
+    """The round is not before `newest`, the newest this site finished in the experiment."""
+    if newest is not None and request.round < newest:
+        raise PolicyRefusal(
+            STALE,
+            f"asked for round {request.round} with a request not met before, the newest round "
+            f"finished here is {newest}; earlier_rounds = true would allow it",
         )
 
 

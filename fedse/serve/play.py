@@ -2,7 +2,8 @@
 
 The games are the same as with an environment and are handed out in the same order, but which
 requests meet in one policy call depends on the program's own pace, so two runs of the same seed
-agree in distribution, not bit for bit.
+agree in distribution, not bit for bit. For the same reason a rollout that was broken off begins
+anew: episodes of one program may know of each other, so there is no part of them to keep.
 """
 
 import os

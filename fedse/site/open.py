@@ -12,7 +12,8 @@ from fedse.config import Config
 from fedse.envs.base import Env, make_env
 from fedse.errors import EnvError, MachineError
 from fedse.parties import Fitted, Play, Site
-from fedse.rollout import choose_games, demonstrate, rollout
+from fedse.parts import kept_in
+from fedse.rollout import Keep, choose_games, demonstrate, rollout
 from fedse.seeds import seed_of
 from fedse.serve.program import Program
 from fedse.types import Adapter, AdapterSpec, Split, Task, Trajectory
@@ -50,16 +51,14 @@ def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], fl
         return [engine.encoder.tokenized(env.system_prompt, lesson) for lesson in lessons]
 
     def fit(start: Adapter, lessons: Sequence[Trajectory], seed: int) -> Fitted:
+        context = config.rollout.context
         return trainer.fit(
-            start,
-            prepare(lessons),
-            settings=config.train,
-            context=config.rollout.context,
-            seed=seed,
+            start, prepare(lessons), settings=config.train, context=context, seed=seed
         )
 
     buffer = Buffer(home / "buffer.db")
-    play = recorded(way_to_play(env, engine.encoder), buffer, config)
+    keep = kept_in(buffer, config, client, spec)
+    play = recorded(way_to_play(env, engine.encoder, keep), buffer, config)
     tasks = partial(tasks_of, env, member.part)
     site = Site(client, spec, make, tasks, buffer, make_policy, fit, clock, play, prepare, home)
     add_demonstrations(site, config)
@@ -93,10 +92,10 @@ def recorded(play: Play, buffer: Buffer, config: Config) -> Play:
     return play_recorded
 
 
-def way_to_play(env: Env, encoder: Encoder) -> Play:
+def way_to_play(env: Env, encoder: Encoder, keep: Keep) -> Play:
     """We step an environment; a program plays by itself against a recording endpoint."""
     if not isinstance(env, Program):
-        return rollout
+        return partial(rollout, keep=keep)
     try:
         from fedse.serve.play import play_program
     except ModuleNotFoundError as error:

@@ -10,16 +10,14 @@ import json
 import logging
 import os
 import signal
-import socket
-import struct
 import sys
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
-from multiprocessing.connection import Client, Connection, Listener
+from functools import partial
+from multiprocessing.connection import Listener
 from pathlib import Path
-from shutil import chown
-from typing import Any, NamedTuple, Protocol
+from typing import Protocol
 
 from fedse.buffer import Finished
 from fedse.config import Config
@@ -29,14 +27,11 @@ from fedse.errors import ConfigError, FedSEError, MachineError, WireError, bound
 from fedse.events import Fact
 from fedse.federation.gate import answered
 from fedse.parties import Site
+from fedse.site.listening import Address, bound_waiting, hung_up, listen
 from fedse.site.open import open_site
 from fedse.site.socket_client import MAX_JSON_BYTES
 from fedse.types import ClientStats
 
-# A frame must arrive within this many seconds once its sender has connected.
-FRAME_SECONDS = 30
-# Linux: sockaddr_un.sun_path holds 108 bytes with its closing zero.
-MAX_SOCKET_PATH = 107
 # Why accepting a connection fails without the listener being closed.
 PASSING = {errno.ECONNABORTED, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
@@ -45,13 +40,6 @@ HOME_HELP = "the client's folder: its buffer and the log; of several clients, HO
 log = logging.getLogger("fedse.site")
 
 OpenSite = Callable[[str], Site]
-
-
-class Address(NamedTuple):
-    """Where a worker listens, and which group of users may ask it besides its own user."""
-
-    path: Path
-    group: str = ""
 
 
 class Sites:
@@ -99,56 +87,6 @@ class Exchange(Protocol):
     def recv_bytes(self, maxlength: int | None = None) -> bytes: ...
 
 
-def listen(address: Address) -> Listener:
-    """A socket in a folder of its own that only this user, or one group, can reach."""
-    path, group = address
-    if len(os.fsencode(path)) > MAX_SOCKET_PATH:
-        raise ConfigError(
-            f"socket path {path} has {len(os.fsencode(path))} bytes, Linux allows "
-            f"{MAX_SOCKET_PATH}",
-            hint="use a short path such as /run/fedse/NAME.sock",
-        )
-    with boundary(MachineError, f"socket {path}"):
-        _require_own_folder(path.parent, group)
-        _remove_dead_socket(path)
-        # The umask closes the moment between bind and chmod.
-        before = os.umask(0o177)
-        try:
-            listener = Listener(str(path), family="AF_UNIX", backlog=64)
-        finally:
-            os.umask(before)
-        if group:
-            chown(path, group=group)
-            path.chmod(0o660)
-    return listener
-
-
-def _require_own_folder(folder: Path, group: str) -> None:
-    """The folder is made for this user alone, or already is; one that others use is refused."""
-    if not folder.exists():
-        folder.mkdir(parents=True, mode=0o700)
-        if group:
-            chown(folder, group=group)
-            folder.chmod(0o710)
-    mode = folder.stat().st_mode & 0o777
-    if mode & (0o067 if group else 0o077):
-        raise ConfigError(
-            f"socket folder {folder} has mode {mode:o}, expected {'710' if group else '700'}",
-            hint="name a folder that does not exist yet, or chmod it",
-        )
-
-
-def _remove_dead_socket(path: Path) -> None:
-    if not path.exists():
-        return
-    try:
-        Client(str(path), family="AF_UNIX").close()
-    except OSError:
-        path.unlink()
-        return
-    raise MachineError(f"a worker already listens at {path}", hint=f"lsof {path}")
-
-
 def serve_forever(listener: Listener, sites: Sites) -> None:
     """Every connection is answered, one after another, until the listener is closed."""
     while True:
@@ -162,29 +100,29 @@ def serve_forever(listener: Listener, sites: Sites) -> None:
             continue
         with connection:
             try:
-                _bound_waiting(connection)
-                exchange(connection, sites)
+                bound_waiting(connection)
+                exchange(connection, sites, gone=partial(hung_up, connection))
             except Exception:
                 # The asker is gone; a finished answer waits in the outbox.
                 log.exception("a connection broke")
 
 
-def _bound_waiting(connection: "Connection[Any, Any]") -> None:
-    """A peer that falls silent in the middle of a frame cannot hold the worker."""
-    with socket.socket(fileno=os.dup(connection.fileno())) as end:
-        wait = struct.pack("ll", FRAME_SECONDS, 0)
-        end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, wait)
-        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, wait)
+def exchange(
+    connection: Exchange, sites: Sites, *, gone: Callable[[], bool] = lambda: False
+) -> None:
+    """One request was read and one reply was sent, whatever the request was.
 
-
-def exchange(connection: Exchange, sites: Sites) -> None:
-    """One request was read and one reply was sent, whatever the request was."""
+    Nothing is done for an asker who is gone before the work begins: who still wants it asks again.
+    """
     client, done, fault = -1, Finished(ClientStats(), None), 0
     try:
         asked = connection.recv_bytes(MAX_JSON_BYTES)
         adapter = connection.recv_bytes(spec_bytes(sites))
         name, request = understood(asked, sites)
         client = sites.place[name]
+        if gone():
+            log.warning("dropped: who asked for round %d has hung up", request.round)
+            return
         done, fault = answered(
             request, adapter, sites.site(name), sites.config, policy=sites.policy, emit=_note
         )

@@ -21,7 +21,8 @@ from toy_federation import SPEC, ServeToy
 
 from fedse.config import Config
 from fedse.parties import Site
-from fedse.site.worker import Address, Sites, listen, serve_forever
+from fedse.site.listening import Address, listen
+from fedse.site.worker import Sites, serve_forever
 from fedse.testing import open_toy_site, toy_adapter
 from fedse.types import Adapter
 

@@ -9,10 +9,11 @@ import socket as sockets_of_os
 import stat
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 from dataclasses import replace
-from multiprocessing.connection import Client
+from multiprocessing.connection import Client, Connection
 from pathlib import Path
 
 import pytest
@@ -24,12 +25,12 @@ from fedse.config_file import dump_config
 from fedse.errors import ConfigError, MachineError
 from fedse.events import silent
 from fedse.parties import Fitted, Site
-from fedse.site import worker
+from fedse.site import listening, worker
+from fedse.site.listening import Address, listen
 from fedse.site.open import spec_of
 from fedse.site.serve import serve
 from fedse.site.socket_client import GARBLED, SILENT, UNREACHABLE, SiteReply, ask_site
-from fedse.site.worker import Address, listen
-from fedse.testing import open_toy_site
+from fedse.testing import open_toy_site, toy_adapter
 from fedse.types import Adapter, ClientStats
 
 CONFIG = toy_config()
@@ -83,6 +84,85 @@ def test_the_same_request_twice_is_worked_on_once(serve_toy: ServeToy, adapter: 
     first, second = (ask(socket, request, adapter.to_bytes()) for _ in range(2))
     assert first == second
     assert len(fits) == 1
+
+
+class Slow:
+    """Training that waits to be let go on, and tells what was trained from."""
+
+    def __init__(self) -> None:
+        self.fits: list[str] = []
+        self.begun, self.may_go_on = threading.Event(), threading.Event()
+
+    def __call__(self, site: Site) -> Site:
+        def fit(start: Adapter, *given: object) -> Fitted:
+            self.fits.append(start.digest)
+            self.begun.set()
+            assert self.may_go_on.wait(20)
+            return site.fit(start, *given)
+
+        return replace(site, fit=fit)
+
+
+def put(socket: Path, adapter: Adapter, *, round: int) -> Connection:
+    """A request that waits for its turn; whoever holds the connection is its asker."""
+    request = first_request(CONFIG, adapter, round=round).model_dump(mode="json")
+    connection = Client(str(socket), family="AF_UNIX")
+    connection.send_bytes(json.dumps({"client": None, "request": request}).encode())
+    connection.send_bytes(adapter.to_bytes())
+    return connection
+
+
+def test_the_request_of_an_asker_who_is_gone_is_dropped(serve_toy: ServeToy, adapter, caplog):
+    """One who is still there is served, and one who left in the middle finds the answer later."""
+    caplog.set_level(logging.INFO, logger="fedse.site")
+    slow, others = Slow(), [toy_adapter(SPEC, seed) for seed in (2, 3)]
+    socket = serve_toy(CONFIG, "alpha", opened=slow)
+    leaves_in_the_middle = put(socket, adapter, round=1)
+    assert slow.begun.wait(20)
+    leaves_before = put(socket, others[0], round=1)
+    stays = put(socket, others[1], round=2)
+    leaves_in_the_middle.close()
+    leaves_before.close()
+    slow.may_go_on.set()
+    assert json.loads(stays.recv_bytes())["fault"] == 0
+    assert stays.recv_bytes()
+    stays.close()
+    assert slow.fits == [adapter.digest, others[1].digest]
+    assert "dropped: who asked for round 1 has hung up" in caplog.text
+    assert ask(socket, first_request(CONFIG, adapter), adapter.to_bytes()).fault == 0
+    assert len(slow.fits) == 2
+
+
+def test_the_request_of_an_asker_who_was_killed_is_dropped(serve_toy: ServeToy, adapter: Adapter):
+    slow, other = Slow(), toy_adapter(SPEC, 2)
+    socket = serve_toy(CONFIG, "alpha", opened=slow)
+    with put(socket, adapter, round=1) as first:
+        assert slow.begun.wait(20)
+        code = (
+            "import sys; sys.path.insert(0, sys.argv[1])\n"
+            "from pathlib import Path; from test_worker import *\n"
+            "held = put(Path(sys.argv[2]), toy_adapter(SPEC, 2), round=1)\n"
+            "print('asked', flush=True); time.sleep(60)"
+        )
+        command = [sys.executable, "-c", code, str(Path(__file__).parent), str(socket)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as asker:
+            assert asker.stdout is not None
+            assert asker.stdout.readline() == "asked\n"
+            asker.kill()
+        slow.may_go_on.set()
+        assert json.loads(first.recv_bytes())["fault"] == 0
+    assert ask(socket, first_request(CONFIG, other, round=2), other.to_bytes()).fault == 0
+    assert slow.fits == [adapter.digest, other.digest]
+
+
+def test_a_round_that_is_over_is_a_fault_and_the_log_says_why(serve_toy: ServeToy, adapter, caplog):
+    caplog.set_level(logging.INFO, logger="fedse.site")
+    socket, other = serve_toy(CONFIG, "alpha"), toy_adapter(SPEC, 2)
+    assert ask(socket, first_request(CONFIG, adapter, round=2), adapter.to_bytes()).fault == 0
+    assert ask(socket, first_request(CONFIG, other, round=1), other.to_bytes()).fault == 35
+    assert "asked for round 1" in caplog.text
+    assert "the newest round finished here is 2" in caplog.text
+    assert ask(socket, first_request(CONFIG, other, round=2), other.to_bytes()).fault == 0
 
 
 def test_an_evaluation_without_training_has_no_adapter(serve_toy: ServeToy, adapter: Adapter):
@@ -150,7 +230,7 @@ def test_broken_frames_do_not_end_the_worker(serve_toy: ServeToy, adapter: Adapt
 
 
 def test_a_peer_that_falls_silent_is_let_go(serve_toy: ServeToy, adapter, monkeypatch):
-    monkeypatch.setattr(worker, "FRAME_SECONDS", 1)
+    monkeypatch.setattr(listening, "FRAME_SECONDS", 1)
     socket = serve_toy(CONFIG, "alpha")
     with sockets_of_os.socket(sockets_of_os.AF_UNIX) as half:
         half.connect(str(socket))

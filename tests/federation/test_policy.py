@@ -23,6 +23,7 @@ from fedse.federation.gate import answered
 from fedse.federation.policy import (
     OTHER_EXPERIMENT,
     PAUSED,
+    STALE,
     TOO_MANY_BYTES,
     TOO_MANY_ROUNDS,
     VETOED,
@@ -326,6 +327,50 @@ def test_a_veto_evaluates_nothing_that_was_not_agreed(bench: Bench, change: str)
     with pytest.raises(WireError):
         bench.ask(request_for(adapter, **{change: "0" * 64}), adapter)
     assert bench.done == []
+
+
+@pytest.mark.parametrize("policy", [True, False], ids=["with rules", "without rules"])
+def test_a_round_that_is_over_is_not_worked_on_again(bench: Bench, policy: bool):
+    """But what is in the outbox is answered, and the newest round can be asked anew."""
+    bench = bench if policy else bench._replace(policy=None)
+    first, second, other = (bench.adapter(8) for _ in range(3))
+    known = bench.ask(request_for(first, 1), first)
+    bench.ask(request_for(second, 3), second)
+    bench.done.clear()
+    for round in (1, 2):
+        with pytest.raises(PolicyRefusal, match=f"asked for round {round} .* is 3") as refusal:
+            bench.ask(request_for(other, round), other)
+        assert refusal.value.exit_code == STALE == 35
+    assert bench.ask(request_for(first, 1), first) == known
+    assert bench.done == []
+    assert bench.ask(request_for(other, 3), other)[1] == 0
+    assert "fit" in bench.done
+
+
+def test_after_the_last_evaluation_no_round_is_worked_on_again(bench: Bench):
+    first, last = bench.adapter(8), bench.adapter(8)
+    bench.ask(request_for(first, ROUNDS), first)
+    got, number = bench.ask(request_for(last, ROUNDS + 1, train=False), last)
+    assert (number, got.adapter) == (0, None)
+    assert bench.ask(request_for(last, ROUNDS + 1, train=False), last) == (got, 0)
+    with pytest.raises(PolicyRefusal):
+        bench.ask(request_for(last, ROUNDS), last)
+
+
+def test_the_owner_may_let_a_server_go_back(bench: Bench):
+    first, second, other = (bench.adapter(8) for _ in range(3))
+    bench.ask(request_for(first, 1), first)
+    bench.ask(request_for(second, 2), second)
+    bench.rule(earlier_rounds=True)
+    got, number = bench.ask(request_for(other, 1), other)
+    assert number == 0
+    assert got.adapter is not None
+
+
+def test_another_experiments_rounds_do_not_count(bench: Bench):
+    bench.site.buffer.finish("earlier", 9, "0" * 64, Finished(ClientStats(), None))
+    adapter = bench.adapter(8)
+    assert bench.ask(request_for(adapter, 1), adapter)[1] == 0
 
 
 class Wire:

@@ -1,14 +1,17 @@
 """kill -9 at the six points of the threat model, on a real run of the local driver.
 
 The model, the training and the buffer are real; the process is killed by the kernel in the middle
-of round 2 and the run is then resumed in this process.
+of round 2 and the run is then resumed in this process. Besides the adapter, the games are compared:
+a resumed run plays what is left and nothing twice.
 """
 
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -16,9 +19,12 @@ pytest.importorskip("torch")
 
 from fedse.config import Buffer, Client, Config, Eval, Rollout, Train
 from fedse.config import Run as RunSection
+from fedse.envs.base import Env, Step, make_env
 from fedse.local import run_local
 from fedse.run import Run
+from fedse.site import open as opening
 from fedse.site.open import spec_of
+from fedse.types import Adapter, Task
 
 pytestmark = pytest.mark.slow
 
@@ -47,11 +53,30 @@ def open_run(path: Path, **options: object) -> Run:
     return Run(path, CONFIG, spec_of(CONFIG), clock=time.time, **options)
 
 
+def counting(games: Path) -> Callable[[str, dict[str, object]], Env]:
+    """Makes worlds that write down every game they are asked to begin."""
+
+    def make(name: str, options: dict[str, object]) -> Env:
+        env = make_env(name, options)
+        reset = env.reset
+
+        def counted(task: Task, *, seed: int) -> Step:
+            with games.open("a") as file:
+                file.write(f"{task.env} {task.id} {seed}\n")
+            return reset(task, seed=seed)
+
+        env.reset = counted
+        return env
+
+    return make
+
+
 CHILD = """
 import os, signal, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[3])
-from test_kill_real_run import open_run, run_local
+from test_kill_real_run import counting, open_run, opening, run_local
+opening.make_env = counting(Path(sys.argv[4]))
 def observe(event, facts):
     if event == sys.argv[2] and facts.get("round") == 2:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -59,17 +84,32 @@ run_local(open_run(Path(sys.argv[1]), observers=[observe]))
 """
 
 
+class Ended(NamedTuple):
+    adapter: str
+    games: list[str]
+
+
+def to_the_end(path: Path, games: Path) -> Ended:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(opening, "make_env", counting(games))
+        final: Adapter = run_local(open_run(path))
+    return Ended(final.digest, sorted(games.read_text().splitlines()))
+
+
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return run_local(open_run(tmp_path_factory.mktemp("whole") / "run")).digest
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    folder = tmp_path_factory.mktemp("whole")
+    return to_the_end(folder / "run", folder / "games")
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_the_resumed_run_ends_with_the_same_adapter(point: str, tmp_path: Path, undisturbed: str):
-    path = tmp_path / "run"
-    command = [sys.executable, "-c", CHILD, str(path), POINTS[point], str(Path(__file__).parent)]
-    killed = subprocess.run(command, capture_output=True, timeout=300)
+def test_the_resumed_run_ends_with_the_same_adapter_and_the_same_games(
+    point: str, tmp_path: Path, undisturbed: Ended
+):
+    path, games = tmp_path / "run", tmp_path / "games"
+    where = [str(path), POINTS[point], str(Path(__file__).parent), str(games)]
+    killed = subprocess.run([sys.executable, "-c", CHILD, *where], capture_output=True, timeout=300)
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
     committed = open_run(path).committed
     assert committed == (2 if point == "server after commit" else 1)
-    assert run_local(open_run(path)).digest == undisturbed
+    assert to_the_end(path, games) == undisturbed

@@ -1,0 +1,90 @@
+"""The SQLite file behind a client's buffer: its tables, and how it is opened.
+
+Only its owner can read it, a committed write survives kill -9 and a power cut, and what was deleted
+is overwritten.
+"""
+
+import os
+import sqlite3
+from pathlib import Path
+
+from fedse.errors import StoreError
+
+SCHEMA_VERSION = 1
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS trajectory (
+  id INTEGER PRIMARY KEY,
+  content TEXT NOT NULL UNIQUE,
+  experiment TEXT NOT NULL,
+  round INTEGER NOT NULL,
+  env TEXT NOT NULL,
+  task TEXT NOT NULL,
+  outcome TEXT NOT NULL,
+  policy TEXT NOT NULL,
+  subject TEXT,
+  body TEXT NOT NULL
+) STRICT;
+CREATE INDEX IF NOT EXISTS trajectory_subject ON trajectory (subject);
+CREATE INDEX IF NOT EXISTS trajectory_round ON trajectory (experiment, round);
+CREATE TABLE IF NOT EXISTS sighting (
+  experiment TEXT NOT NULL,
+  round INTEGER NOT NULL,
+  content TEXT NOT NULL,
+  PRIMARY KEY (experiment, round, content)
+) STRICT;
+CREATE TABLE IF NOT EXISTS played (
+  experiment TEXT NOT NULL,
+  round INTEGER NOT NULL,
+  split TEXT NOT NULL,
+  position INTEGER NOT NULL,
+  env TEXT NOT NULL,
+  task TEXT NOT NULL,
+  seed INTEGER NOT NULL,
+  outcome TEXT NOT NULL,
+  body TEXT,
+  PRIMARY KEY (experiment, round, split, position)
+) STRICT;
+CREATE TABLE IF NOT EXISTS part (
+  experiment TEXT NOT NULL,
+  round INTEGER NOT NULL,
+  split TEXT NOT NULL,
+  start INTEGER NOT NULL,
+  identity TEXT NOT NULL,
+  body TEXT NOT NULL,
+  PRIMARY KEY (experiment, round, split, start)
+) STRICT;
+CREATE TABLE IF NOT EXISTS outbox (
+  experiment TEXT NOT NULL,
+  round INTEGER NOT NULL,
+  request TEXT NOT NULL,
+  stats TEXT NOT NULL,
+  adapter BLOB,
+  PRIMARY KEY (experiment, round)
+) STRICT;
+"""
+
+
+def open_file(path: Path) -> sqlite3.Connection:
+    """The file exists with all its tables; one of a newer schema is refused."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # SQLite gives its WAL the mode of the database file, so this covers both.
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    db = sqlite3.connect(path, isolation_level=None, timeout=30.0)
+    for pragma in (
+        "page_size = 16384",  # two 2 KB rows waste half of a default 4 KB page
+        "journal_mode = WAL",
+        "synchronous = FULL",
+        "secure_delete = ON",
+        "foreign_keys = ON",
+    ):
+        db.execute(f"PRAGMA {pragma}")
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    if version > SCHEMA_VERSION:
+        raise StoreError(
+            f"buffer {path} has schema {version}, this version reads up to {SCHEMA_VERSION}",
+            hint="upgrade fedse",
+        )
+    db.executescript(SCHEMA)
+    if version != SCHEMA_VERSION:  # setting it is a write even if nothing changes
+        db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    return db

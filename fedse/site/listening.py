@@ -1,0 +1,96 @@
+"""The worker's end of its local socket: who can reach it, and whether an asker is still there."""
+
+import os
+import socket
+import struct
+from multiprocessing.connection import Client, Connection, Listener
+from pathlib import Path
+from shutil import chown
+from typing import Any, NamedTuple
+
+from fedse.errors import ConfigError, MachineError, boundary
+
+# A frame must arrive within this many seconds once its sender has connected.
+FRAME_SECONDS = 30
+# Linux: sockaddr_un.sun_path holds 108 bytes with its closing zero.
+MAX_SOCKET_PATH = 107
+
+
+class Address(NamedTuple):
+    """Where a worker listens, and which group of users may ask it besides its own user."""
+
+    path: Path
+    group: str = ""
+
+
+def listen(address: Address) -> Listener:
+    """A socket in a folder of its own that only this user, or one group, can reach."""
+    path, group = address
+    if len(os.fsencode(path)) > MAX_SOCKET_PATH:
+        raise ConfigError(
+            f"socket path {path} has {len(os.fsencode(path))} bytes, Linux allows "
+            f"{MAX_SOCKET_PATH}",
+            hint="use a short path such as /run/fedse/NAME.sock",
+        )
+    with boundary(MachineError, f"socket {path}"):
+        _require_own_folder(path.parent, group)
+        _remove_dead_socket(path)
+        # The umask closes the moment between bind and chmod.
+        before = os.umask(0o177)
+        try:
+            listener = Listener(str(path), family="AF_UNIX", backlog=64)
+        finally:
+            os.umask(before)
+        if group:
+            chown(path, group=group)
+            path.chmod(0o660)
+    return listener
+
+
+def _require_own_folder(folder: Path, group: str) -> None:
+    """The folder is made for this user alone, or already is; one that others use is refused."""
+    if not folder.exists():
+        folder.mkdir(parents=True, mode=0o700)
+        if group:
+            chown(folder, group=group)
+            folder.chmod(0o710)
+    mode = folder.stat().st_mode & 0o777
+    if mode & (0o067 if group else 0o077):
+        raise ConfigError(
+            f"socket folder {folder} has mode {mode:o}, expected {'710' if group else '700'}",
+            hint="name a folder that does not exist yet, or chmod it",
+        )
+
+
+def _remove_dead_socket(path: Path) -> None:
+    if not path.exists():
+        return
+    try:
+        Client(str(path), family="AF_UNIX").close()
+    except OSError:
+        path.unlink()
+        return
+    raise MachineError(f"a worker already listens at {path}", hint=f"lsof {path}")
+
+
+def bound_waiting(connection: "Connection[Any, Any]") -> None:
+    """A peer that falls silent in the middle of a frame cannot hold the worker."""
+    with _socket_of(connection) as end:
+        wait = struct.pack("ll", FRAME_SECONDS, 0)
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, wait)
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, wait)
+
+
+def hung_up(connection: "Connection[Any, Any]") -> bool:
+    """Whether the peer has closed its end, by itself or because it died."""
+    with _socket_of(connection) as end:
+        try:
+            return end.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+
+def _socket_of(connection: "Connection[Any, Any]") -> socket.socket:
+    return socket.socket(fileno=os.dup(connection.fileno()))
