@@ -3,13 +3,12 @@
 A folder is a run once it has a run.json, which is therefore written last.
 """
 
-import fcntl
 import hashlib
 import json
 import platform
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from itertools import count
@@ -21,12 +20,12 @@ from fedse.config import Config
 from fedse.config_file import dump_config, load_config
 from fedse.config_keys import closest
 from fedse.errors import ConfigError, StoreError, boundary
+from fedse.lock import is_locked, locked
 from fedse.run import Observer, Run, write_durably
 from fedse.site.open import spec_of
 from fedse.types import Record
 
 SCHEMA_VERSION = 1
-LOCK = ".lock"
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 PACKAGES = ("numpy", "pydantic", "torch", "transformers", "peft", "safetensors", "flwr")
 
@@ -148,33 +147,15 @@ def read_card(path: Path) -> RunCard:
         return RunCard.model_validate(card)
 
 
-@contextmanager
-def held(path: Path) -> Iterator[None]:
+def held(path: Path) -> AbstractContextManager[None]:
     """Nobody else works on this run meanwhile; ends with the process, however that ends."""
-    with boundary(StoreError, f"lock of run {path.name}"):
-        file = (path / LOCK).open("ab")
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise StoreError(
-                f"run {path.name} is being worked on by another process",
-                hint="wait for it or stop it, then try again",
-            ) from None
-        yield
+    busy = f"run {path.name} is being worked on by another process"
+    return locked(path, busy=busy, hint="wait for it or stop it, then try again")
 
 
 def is_held(path: Path) -> bool:
     """Whether some process works on this run right now; leaves no trace."""
-    lock = path / LOCK
-    if not lock.is_file():
-        return False
-    with boundary(StoreError, f"lock of run {path.name}"), lock.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
+    return is_locked(path)
 
 
 def installed_versions() -> dict[str, str]:

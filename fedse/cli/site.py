@@ -1,4 +1,4 @@
-"""`fedse site`: join a federation, see what would leave, take part, pause."""
+"""`fedse site`: join a federation, see what would leave, take part, pause, look back."""
 
 import sys
 import time
@@ -12,7 +12,9 @@ from fedse.cli.drive import require_machine
 from fedse.cli.federation import end_on_sigterm, require_flower
 from fedse.config_file import parse_options
 from fedse.envs.base import make_env
+from fedse.errors import StoreError
 from fedse.federation.policy import set_pause
+from fedse.ledger import FILE
 from fedse.site.open import spec_of
 
 app = App(name="site", help_format="plaintext", help_epilogue="")
@@ -116,6 +118,26 @@ def start(*, home: HomeOption = HERE) -> None:
         attend(opened, tell=_tell)
     except KeyboardInterrupt:
         _tell("stopped; start again whenever you like")
+
+
+@app.command
+def ledger(*, home: HomeOption = HERE) -> None:
+    """Verify the site's own record of what it answered, and list the rounds it tells of.
+
+    A program asks `fedse ledger verify HOME --json` and `fedse ledger show HOME --json`.
+
+    Example: fedse site ledger --home site
+    """
+    from fedse.cli.ledger import show, verify
+
+    if not (home / FILE).is_file():
+        raise StoreError(
+            f"{home} has no {FILE}: nothing was answered there yet",
+            hint=f"fedse site start --home {home}",
+        )
+    verify(str(home))
+    print()
+    show(str(home))
 
 
 @app.command

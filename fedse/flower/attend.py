@@ -1,67 +1,78 @@
 """A site takes part: its worker and a SuperNode run until they are told to stop.
 
 The SuperNode speaks TLS, believes the federation's own authority only and proves itself with the
-site's key; there is no way to start it without. It unpacks the agreed app bundle only.
+site's key; there is no way to start it without. It unpacks the agreed app bundle only. One that
+ended is started again, and so is the worker; nobody else attends with the same home meanwhile.
 """
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fedse.federation.home import Home
 from fedse.flower.admit import write_launchers
 from fedse.flower.deploy import Desk, node_command, worker_command
+from fedse.flower.keep import Kept, Tell
 from fedse.flower.processes import Processes, Started, environment, free_ports
 from fedse.flower.superlink import START_SECONDS
+from fedse.lock import locked
 
-# A SuperLink refuses a node it does not know yet, and for a minute one that fell silent.
-RESTART_SECONDS = 20.0
-LOOK_SECONDS = 1.0
-
-Tell = Callable[[str], None]
+LOOK_SECONDS = 0.5
+LIKELY = " (is the server away, or is this site not enrolled yet?)"
 
 
 def attend(home: Home, *, tell: Tell, seconds: float | None = None) -> None:
     """Takes part until interrupted, or for `seconds`; nothing of it runs afterwards."""
-    flower = home.path / "flower"
+    again = f"fedse site start --home {home.path}"
+    busy = f"another `fedse site start` takes part with the home {home.path}"
     with (
+        locked(home.path, busy=busy, hint=f"stop that one (Ctrl-C, or its service), then: {again}"),
         TemporaryDirectory(prefix="fedse-") as sockets,
         Processes(home.path / "logs", worker_environment(home)) as processes,
     ):
+        if left := processes.end_leftovers():
+            tell(f"ended what an earlier start had left running: {', '.join(left)}")
         socket = Path(sockets) / "site.sock"
-        desk = Desk(home.card.site, home.path, socket, free_ports(1)[0])
-        worker = worker_command(home.path / "experiment.toml", desk)
-        processes.start("worker", [*worker, "--policy", str(home.policy)])
+        start_worker, start_node = starts(home, socket, processes)
+        hint = f"mend what it says, then: {again}"
+        worker = Kept(processes, start_worker, tell=tell, ready=socket.exists, hint=hint)
+        worker.look(time.monotonic())
         processes.wait_for("worker", socket.exists, seconds=START_SECONDS)
         tell(f"worker ready; {home.card.site} calls {home.card.server}")
-        ends = None if seconds is None else time.monotonic() + seconds
-
-        def start_node() -> Started:
-            node = node_command(desk, home.card.server, home.authority, home.key)
-            return processes.start("node", node, env=node_environment(home, flower))
-
-        _keep(processes, start_node, ends, tell)
+        node = Kept(processes, start_node, tell=tell, likely=LIKELY)
+        keep([worker, node], seconds)
 
 
-def _keep(
-    processes: Processes, start_node: Callable[[], Started], ends: float | None, tell: Tell
-) -> None:
-    """The node runs; one that ended is started again, until `ends` or an interrupt."""
-    node, again = start_node(), 0.0
+def keep(all_kept: Sequence[Kept], seconds: float | None) -> None:
+    """They run, each started again when it ended, for `seconds` or until an interrupt."""
+    ends = None if seconds is None else time.monotonic() + seconds
     while ends is None or time.monotonic() < ends:
+        for kept in all_kept:
+            kept.look(time.monotonic())
         time.sleep(LOOK_SECONDS)
-        if node.process.poll() is not None and not again:
-            processes.running.remove(node)
-            again = time.monotonic() + RESTART_SECONDS
-            tell(
-                f"the server is away or refused this node (not enrolled yet?): {node.log}; "
-                f"tried again in {RESTART_SECONDS:.0f} s"
-            )
-        processes.require_alive()
-        if again and time.monotonic() >= again:
-            node, again = start_node(), 0.0
+
+
+def starts(
+    home: Home, socket: Path, processes: Processes
+) -> tuple[Callable[[], Started], Callable[[], Started]]:
+    """How the worker and how the node of a site are started, and started again."""
+
+    def start_worker() -> Started:
+        # One that was killed leaves its socket; from here on a socket means a worker is ready.
+        socket.unlink(missing_ok=True)
+        desk = Desk(home.card.site, home.path, socket, 0)
+        command = worker_command(home.path / "experiment.toml", desk)
+        return processes.start("worker", [*command, "--policy", str(home.policy)])
+
+    def start_node() -> Started:
+        # A port of its own each time: somebody may have taken the one before.
+        desk = Desk(home.card.site, home.path, socket, free_ports(1)[0])
+        command = node_command(desk, home.card.server, home.authority, home.key)
+        return processes.start("node", command, env=node_environment(home, home.path / "flower"))
+
+    return start_worker, start_node
 
 
 def worker_environment(home: Home) -> dict[str, str]:

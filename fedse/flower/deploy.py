@@ -24,6 +24,8 @@ from fedse.flower.superlink import (
     write_connection,
 )
 
+PRESENCE = "node.id"
+
 
 class Deployment(NamedTuple):
     """Everything that runs, and where it keeps its things."""
@@ -106,12 +108,16 @@ def worker_command(config: Path, desk: Desk) -> list[str]:
 
 
 def node_command(desk: Desk, superlink: str, ca: Path, key: NodeKey) -> list[str]:
-    """Starts the SuperNode of one client; it believes `ca` alone and proves itself with `key`."""
+    """Starts the SuperNode of one client; it believes `ca` alone and proves itself with `key`.
+
+    It ends when it no longer works, and says goodbye for one before it that could not.
+    """
     link = ["--superlink", superlink, "--root-certificates", str(ca)]
     proof = ["--auth-supernode-private-key", str(key.private)]
     own = ["--host", "127.0.0.1", "--port", str(desk.port)]
     site = ["--node-config", f'site="{desk.socket}"']
-    return [command("flower-supernode"), *link, *proof, *own, *site]
+    module = [sys.executable, "-m", "fedse.flower.node", "--presence", str(desk.home / PRESENCE)]
+    return [*module, *link, *proof, *own, *site]
 
 
 def _register(processes: Processes, keys: dict[str, NodeKey]) -> None:

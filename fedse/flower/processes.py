@@ -1,10 +1,12 @@
 """Start the processes of a federation, notice when one dies, end them all.
 
 Every process leads a group of its own, so ending the group ends what it started; its output goes
-to one file named after it. Nothing that was not started here is touched.
+to one file named after it. Nothing that was not started here is touched, but what an earlier
+owner of the same logs, killed since, had started and written down.
 """
 
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -23,6 +25,7 @@ from urllib.error import URLError
 
 import fedse
 from fedse.errors import MachineError, RunError
+from fedse.flower.leftovers import Process, end_leftovers, known, write_roll
 
 # Flower asks to be told each of these separately; without them it calls home or runs an installer.
 QUIET = {
@@ -51,6 +54,9 @@ class Processes:
         logs.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.logs, self._env = logs, dict(env)
         self.running: list[Started] = []
+        # Of its own: two owners may share a folder of logs, also in one process.
+        self._roll = logs / f"running-{secrets.token_hex(8)}.json"
+        self._known: dict[subprocess.Popen[bytes], Process | None] = {}
 
     def __enter__(self) -> "Processes":
         return self
@@ -74,6 +80,7 @@ class Processes:
             )
         started = Started(name, process, log)
         self.running.append(started)
+        self._note()
         return started
 
     def succeed(self, commands: Mapping[str, Sequence[str]], *, seconds: float) -> list[Path]:
@@ -88,12 +95,13 @@ class Processes:
             rest = ends - time.monotonic()
             ended = _poll(partial(_has_ended, one), rest, _alive(servants))
             if not ended:
-                raise RunError(f"{one.name} did not end in {seconds:.0f} s{_tail(one.log)}")
+                raise RunError(f"{one.name} did not end in {seconds:.0f} s{tail(one.log)}")
             self.running.remove(one)
+            self._note()
             if one.process.returncode:
                 code = one.process.returncode
                 raise RunError(
-                    f"{one.name} exited with {code}{_tail(one.log)}", hint=f"less {one.log}"
+                    f"{one.name} exited with {code}{tail(one.log)}", hint=f"less {one.log}"
                 )
         return [one.log for one in started]
 
@@ -106,6 +114,19 @@ class Processes:
         """All that was started runs; the first that does not is named."""
         _alive(self.running)()
 
+    def collect(self, started: Started) -> int | None:
+        """Its exit code if it has ended, and then nothing of its group runs; None = it lives."""
+        code = started.process.poll()
+        if code is not None:
+            _signal_group(started, signal.SIGKILL)
+            self.running.remove(started)
+            self._note()
+        return code
+
+    def end_leftovers(self) -> list[str]:
+        """What an owner of the same logs that was killed had left does not run; its names."""
+        return end_leftovers(self.logs, seconds=END_SECONDS)
+
     def end(self) -> None:
         """Nothing that was started here runs any more, nor anything in its group."""
         for sign in (signal.SIGTERM, signal.SIGKILL):
@@ -116,6 +137,15 @@ class Processes:
                 with suppress(subprocess.TimeoutExpired):
                     started.process.wait(max(0.0, ends - time.monotonic()))
         self.running.clear()
+        self._note()
+
+    def _note(self) -> None:
+        """What runs is written down for whoever comes after this process if it is killed."""
+        self._known = {
+            process: self._known.get(process) or known(name, process.pid)
+            for name, process, _ in self.running
+        }
+        write_roll(self._roll, [found for found in self._known.values() if found])
 
 
 def environment(flower_home: Path) -> dict[str, str]:
@@ -185,7 +215,7 @@ def _alive(servants: Sequence[Started]) -> Callable[[], None]:
             code = started.process.poll()
             if code is not None:
                 raise RunError(
-                    f"{started.name} ended with exit code {code}{_tail(started.log)}",
+                    f"{started.name} ended with exit code {code}{tail(started.log)}",
                     hint=f"less {started.log}",
                 )
 
@@ -198,7 +228,8 @@ def _new_log(logs: Path, name: str) -> Path:
     return next(logs / name for name in names if not (logs / name).exists())
 
 
-def _tail(log: Path) -> str:
+def tail(log: Path) -> str:
+    """The last lines of a log, each on a line of its own, as an error shows them."""
     lines = log.read_text(errors="replace").splitlines()[-LAST_LINES:]
     return "".join(f"\n  | {line}" for line in lines)
 

@@ -13,10 +13,10 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # A module may import modules of its own layer and of the layers above it in this list.
 LAYERS = [
-    "types errors seeds events",
+    "types errors seeds events lock",
     "config config_file config_keys toml_lines envs agent.prompt agent.policy select"
     " aggregate base_model methods",
-    "rollout buffer parties tally train agent.hf evaluate paired",
+    "rollout buffer buffer_file parts parties tally train agent.hf evaluate paired",
     "rounds",
     "run run_folder run_list held_out arms comparison export coordinator site serve local"
     " exports trackers pooled flower federation testing reproduce doctor metrics"
@@ -38,7 +38,7 @@ ALLOWED = {
     "prometheus_client": ("metrics",),
     "rich": ("cli", "report"),
     "jinja2": ("report",),
-    "sqlite3": ("buffer", "run", "ledger_facts", "envs.shop.search"),
+    "sqlite3": ("buffer_file", "run", "ledger_facts", "envs.shop.search"),
     "cryptography": ("flower", "federation", "ledger_keys"),
     "inspect_ai": ("exports.inspect_log",),
     "pyarrow": ("exports.parquet",),
