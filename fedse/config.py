@@ -105,8 +105,13 @@ class Aggregate(Section):
     """Rounds with a rejected reply after which a client is quarantined; 0 = never."""
     min_clients: Positive = 1
     """Fewer valid replies than this end the run; votes and abstentions both count."""
+    goal: Annotated[int, Field(ge=0)] = 0
+    """Valid replies that close a round at once; 0 = all. Of more than 20 members only a third more
+    than this are asked, drawn anew each round; a reply that comes later is never averaged."""
     deadline: Annotated[float, Field(gt=0)] = 3600.0
     """Seconds a round waits for replies (Flower driver)."""
+    rejoin: Annotated[float, Field(ge=0)] = 90.0
+    """Seconds a round waits for a site that answered the last one and is gone now."""
 
 
 class Eval(Section):

@@ -24,7 +24,7 @@ from fedse.base_model import initial_adapter
 from fedse.config import Aggregate, Client, Config, Eval, Rollout
 from fedse.config import Run as RunSection
 from fedse.coordinator import federate
-from fedse.flower.server_app import GridAsk
+from fedse.flower.ask import GridAsk
 from fedse.flower.wire import ADAPTER, RAW, REPLY, read_request, reply_content
 from fedse.run import Run
 from fedse.site.socket_client import SiteReply
@@ -68,7 +68,8 @@ def config(aggregate: Aggregate, *, rounds: int) -> Config:
         run=RunSection(name="toy", rounds=rounds),
         rollout=Rollout(episodes=6),
         eval=Eval(episodes=4),
-        aggregate=aggregate,
+        # A site that falls silent here never comes back.
+        aggregate=aggregate.model_copy(update={"rejoin": 0.0}),
         clients=tuple(Client(name=name, env="coin") for name in NAMES),
     )
 
@@ -491,6 +492,7 @@ def bytes_of(payload: Payload, adapter: Adapter) -> bytes | None:
 class Node(NamedTuple):
     node_id: int
     name: str
+    last_activated_at: str = ""
 
 
 class Sites:

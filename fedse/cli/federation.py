@@ -149,7 +149,7 @@ def _told(federation: "Federation") -> str:
     return "; the running SuperLink knows" if running else "; it counts from the next start"
 
 
-@app.command
+@app.command(name=["start", "resume"])
 def start(
     *,
     dir_: Folder = HERE,
@@ -159,13 +159,14 @@ def start(
     json: Json = False,
     plain: Plain = False,
 ) -> None:
-    """Serve the sites and run all rounds; started again, it goes on after the last one.
+    """Serve the sites and run all rounds; after a stop or a crash, go on after the last one.
 
+    What ends on the way is started again, the round loop included.
     Example: fedse federation start --wait 1800
     """
     require_flower()
     from fedse.federation import folder
-    from fedse.flower.coordinate import run_federation, serving
+    from fedse.flower.coordinate import serving
 
     federation, mode = folder.open_federation(dir_), mode_of(sys.stderr, json=json, plain=plain)
     config = load_config(federation.run / "config.resolved.toml")
@@ -174,16 +175,20 @@ def start(
         with (
             # Between two events may lie the wait for sites and a whole round.
             watched(metrics, config.aggregate.deadline + wait) as watchers,
-            serving(federation, proxy=proxy) as processes,
+            serving(federation, proxy=proxy, tell=_tell) as server,
             shown(mode, config) as observer,
             followed(federation.run / "events.jsonl", each_of([observer, *watchers])),
         ):
-            run_federation(federation, processes, wait=wait)
+            server.run(wait=wait)
     except KeyboardInterrupt:
-        again = f"fedse federation start --dir {dir_}"
+        again = f"fedse federation resume --dir {dir_}"
         raise Interrupted("stopped; what was committed is kept", hint=again) from None
     with closing(open_run(federation.run, clock=time.time)) as run:
         tell_result(run, mode)
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 @app.command

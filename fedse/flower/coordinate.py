@@ -1,34 +1,114 @@
 """The server's side of a federation: SuperLink, SuperExec, proxy, and the sites it may know.
 
 The SuperLink listens on the loopback address, with TLS and node authentication always on; the
-proxy is what sites reach. Which keys the SuperLink knows follows from the enrolment list.
+proxy is what sites reach. Which keys the SuperLink knows follows from the enrolment list. Each of
+these is started again when it ends, and so is the server's app.
 """
 
 import re
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fedse.config_file import load_config
 from fedse.errors import MachineError, RunError
 from fedse.federation.folder import Federation, nodes, write_nodes
-from fedse.flower.processes import Processes, command, environment, healthy
+from fedse.flower.keep import Kept, Tell
+from fedse.flower.processes import Processes, Started, command, environment, healthy, tail
 from fedse.flower.superlink import (
     CONNECTION,
     START_SECONDS,
-    final_digest,
-    run_seconds,
-    start_superlink,
-    submit,
+    cause_in,
+    submit_command,
+    superexec_command,
+    superlink_command,
     write_connection,
 )
+from fedse.flower.supervise import see_through
+from fedse.lock import locked
 
 PROXY_SECONDS = 10.0
+LOOK_SECONDS = 0.2
+STOP_SECONDS = 30.0
+
+
+class Server:
+    """What a federation's server has running; all of it is kept so."""
+
+    def __init__(self, federation: Federation, processes: Processes, tell: Tell) -> None:
+        self._federation, self._processes, self._tell = federation, processes, tell
+        self._kept: list[Kept] = []
+        self._superexec: Kept | None = None
+        self._stopping: list[Started] = []
+        self._settings: dict[str, str | float] = {"run-dir": str(federation.run)}
+
+    def keep(self, name: str, line: list[str], ready: Callable[[], bool], seconds: float) -> Kept:
+        """`line` runs under `name`, is ready, and is started again whenever it ends."""
+        kept = Kept(
+            self._processes,
+            lambda: self._processes.start(name, line),
+            tell=self._tell,
+            ready=ready,
+        )
+        self._kept.append(kept)
+        self._wait(name, ready, seconds)
+        return kept
+
+    def keep_superexec(self) -> None:
+        line = superexec_command(link_address(self._federation), self._federation.identity)
+        self._superexec = self.keep("superexec", line, lambda: True, PROXY_SECONDS)
+
+    def look(self) -> None:
+        """Whatever ended runs again, or soon will."""
+        for kept in self._kept:
+            kept.look(time.monotonic())
+        self._stopping = [s for s in self._stopping if self._processes.collect(s) is None]
+
+    def submit(self) -> str:
+        """The app was given to the SuperLink; the number of its run there."""
+        line = submit_command(self._federation.path, self._settings)
+        started = self._processes.start("run", [*line, "--format", "json"])
+        ends = time.monotonic() + START_SECONDS
+        while (code := self._processes.collect(started)) is None:
+            if time.monotonic() >= ends:
+                started.process.kill()
+            self.look()
+            time.sleep(LOOK_SECONDS)
+        found = re.search(r'"run-id":\s*"(\d+)"', started.log.read_text(errors="replace"))
+        if code or found is None:
+            raise RunError(f"the app could not be submitted{tail(started.log)}")
+        return found[1]
+
+    def stop(self, number: str) -> None:
+        """Flower is told; that takes it a few seconds, in which a new app may already begin."""
+        line = [command("flwr"), "stop", number, CONNECTION]
+        self._stopping.append(self._processes.start("stop", line))
+
+    def cause(self) -> str:
+        started = self._superexec.started if self._superexec else None
+        return cause_in(started.log) if started else ""
+
+    def run(self, *, wait: float) -> str:
+        """All rounds are committed; digest of the final adapter."""
+        self._settings["join-seconds"] = wait
+        return see_through(self._federation.run, self, tell=self._tell)
+
+    def _wait(self, name: str, ready: Callable[[], bool], seconds: float) -> None:
+        ends = time.monotonic() + seconds
+        self.look()
+        while not ready():
+            if time.monotonic() >= ends:
+                logs = self._processes.logs
+                raise RunError(f"{name} was not ready after {seconds:.0f} s", hint=f"see {logs}")
+            time.sleep(LOOK_SECONDS)
+            self.look()
 
 
 @contextmanager
-def serving(federation: Federation, *, proxy: bool) -> Iterator[Processes]:
+def serving(
+    federation: Federation, *, proxy: bool, tell: Tell = lambda line: None
+) -> Iterator[Server]:
     """The federation can be reached by its sites; nothing of it runs afterwards."""
     folder, address = federation.path, link_address(federation)
     nginx = shutil.which("nginx")
@@ -37,47 +117,41 @@ def serving(federation: Federation, *, proxy: bool) -> Iterator[Processes]:
             "nginx is not installed here, and without it sites would reach the control routes",
             hint="apt-get install nginx-light; or run nginx elsewhere and give --no-proxy",
         )
-    if healthy(address, federation.identity.ca):
-        raise MachineError(
-            f"a SuperLink of this federation already answers at {address}",
-            hint="wait for it, or end it: ss -ltnp shows which process it is",
-        )
-    write_connection(folder / "flower", address, federation.identity.ca)
-    database = folder / "superlink.db"
-    if not database.exists():
-        write_nodes(federation, {})
-    with _processes(federation) as processes:
-        options = ["--enable-supernode-auth", "--database", str(database)]
-        start_superlink(processes, address, options, federation.identity)
+    busy = f"another `fedse federation start` serves {folder}"
+    with locked(folder, busy=busy, hint="stop that one first"), _processes(federation) as processes:
+        if left := processes.end_leftovers():
+            tell(f"ended what an earlier start had left running: {', '.join(left)}")
+        if healthy(address, federation.identity.ca):
+            raise MachineError(
+                f"a SuperLink of this federation already answers at {address}",
+                hint="wait for it, or end it: ss -ltnp shows which process it is",
+            )
+        write_connection(folder / "flower", address, federation.identity.ca)
+        server = Server(federation, processes, tell)
+        _start_superlink(federation, server)
         _introduce(federation, processes)
         if proxy and nginx:
-            start_proxy(processes, federation, nginx)
-        yield processes
+            _start_proxy(federation, server, nginx)
+        yield server
 
 
-def start_proxy(processes: Processes, federation: Federation, nginx: str) -> None:
+def _start_superlink(federation: Federation, server: Server) -> None:
+    database, address = federation.path / "superlink.db", link_address(federation)
+    if not database.exists():
+        write_nodes(federation, {})
+    options = ["--enable-supernode-auth", "--database", str(database)]
+    line = superlink_command(address, options, federation.identity)
+    server.keep("superlink", line, lambda: healthy(address, federation.identity.ca), START_SECONDS)
+    server.keep_superexec()
+
+
+def _start_proxy(federation: Federation, server: Server, nginx: str) -> None:
     """nginx answers at the federation's port."""
-    folder, card = federation
+    folder, pid = federation.path, federation.path / "nginx.pid"
     place = ["-p", f"{folder}/", "-c", str(folder / "nginx.conf"), "-e", "logs/nginx-error.log"]
-    started, pid = processes.start("nginx", [nginx, *place]), folder / "nginx.pid"
-
-    def listens() -> bool:
-        """nginx writes its id once it has its port; an earlier one may have left the file."""
-        return pid.exists() and pid.read_text().strip() == str(started.process.pid)
-
-    processes.wait_for(f"proxy at port {card.port}", listens, seconds=PROXY_SECONDS)
-
-
-def run_federation(federation: Federation, processes: Processes, *, wait: float) -> str:
-    """All rounds are committed; digest of the final adapter. Started again, it goes on."""
-    config = load_config(federation.run / "config.resolved.toml")
-    log = submit(
-        processes,
-        federation.path,
-        {"run-dir": str(federation.run), "join-seconds": wait},
-        seconds=run_seconds(config) + wait,
-    )
-    return final_digest(federation.run, log)
+    # nginx writes its number once it has its port; an earlier one may have left the file.
+    pid.unlink(missing_ok=True)
+    server.keep("nginx", [nginx, *place], pid.exists, PROXY_SECONDS)
 
 
 def introduce(federation: Federation) -> bool:

@@ -39,6 +39,8 @@ http {{
   client_max_body_size {max_body}; client_body_buffer_size {max_body};
   proxy_request_buffering off; proxy_buffering off; proxy_max_temp_file_size 0;
   proxy_http_version 1.1;
+  # A SuperLink whose database is busy answers 500, which makes a SuperNode give up; 503 does not.
+  proxy_intercept_errors on; error_page 500 =503 /busy;
   proxy_ssl_verify on; proxy_ssl_trusted_certificate keys/ca.crt; proxy_ssl_name localhost;
   server {{
     listen {port} ssl;
@@ -46,6 +48,7 @@ http {{
     ssl_certificate keys/server.pem; ssl_certificate_key keys/server.key;
     ssl_protocols TLSv1.3;
 {locations}
+    location = /busy {{ internal; return 503; }}
     location / {{ return 403; }}
   }}
 }}

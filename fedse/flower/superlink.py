@@ -30,24 +30,31 @@ def write_connection(flower_home: Path, address: str, ca: Path | None) -> None:
     (flower_home / "config.toml").write_text(tomlkit.dumps(settings), encoding="utf-8")
 
 
+def superlink_command(address: str, options: Sequence[str], identity: Identity | None) -> list[str]:
+    """Starts a SuperLink that listens at `address`, without TLS only if there is no identity."""
+    host, _, port = address.partition(":")
+    security = ["--insecure"]
+    if identity:
+        names = ("--ssl-ca-certfile", "--ssl-certfile", "--ssl-keyfile")
+        security = [part for pair in zip(names, map(str, identity), strict=True) for part in pair]
+    place = ["--host", host, "--port", port, "--isolation", "process"]
+    return [command("flower-superlink"), *security, *place, *options]
+
+
+def superexec_command(address: str, identity: Identity | None) -> list[str]:
+    """Starts a SuperExec that runs the server's app for the SuperLink at `address`."""
+    trust = ["--root-certificates", str(identity.ca)] if identity else ["--insecure"]
+    return [command("flower-superexec"), "--runtime-api-address", address, *trust]
+
+
 def start_superlink(
     processes: Processes, address: str, options: Sequence[str], identity: Identity | None
 ) -> None:
     """A SuperLink answers at `address` and a SuperExec waits to run the server's app."""
-    host, _, port = address.partition(":")
-    if identity:
-        names = ("--ssl-ca-certfile", "--ssl-certfile", "--ssl-keyfile")
-        security = [part for pair in zip(names, map(str, identity), strict=True) for part in pair]
-        trust = ["--root-certificates", str(identity.ca)]
-    else:
-        security = trust = ["--insecure"]
-    place = ["--host", host, "--port", port, "--isolation", "process"]
-    processes.start("superlink", [command("flower-superlink"), *security, *place, *options])
+    processes.start("superlink", superlink_command(address, options, identity))
     ca = identity.ca if identity else None
     processes.wait_for("superlink", lambda: healthy(address, ca), seconds=START_SECONDS)
-    processes.start(
-        "superexec", [command("flower-superexec"), "--runtime-api-address", address, *trust]
-    )
+    processes.start("superexec", superexec_command(address, identity))
 
 
 def submit(
@@ -62,12 +69,16 @@ def submit(
 
     How far the run got is in its folder: Flower's own exit code does not tell.
     """
-    app, chosen = write_app(folder / "app"), folder / "run-config.toml"
-    chosen.write_text(tomlkit.dumps(dict(settings)), encoding="utf-8")
-    flwr = [command("flwr"), "run", str(app), CONNECTION, "--stream"]
-    flwr += ["--run-config", str(chosen), *options]
+    flwr = [*submit_command(folder, settings), "--stream", *options]
     (log,) = processes.succeed({"run": flwr}, seconds=seconds)
     return log
+
+
+def submit_command(folder: Path, settings: Mapping[str, str | float]) -> list[str]:
+    """Submits the app, which is in `folder`, to run with these settings."""
+    app, chosen = write_app(folder / "app"), folder / "run-config.toml"
+    chosen.write_text(tomlkit.dumps(dict(settings)), encoding="utf-8")
+    return [command("flwr"), "run", str(app), CONNECTION, "--run-config", str(chosen)]
 
 
 def run_seconds(config: Config) -> float:
@@ -82,7 +93,7 @@ def final_digest(run_dir: Path, log: Path) -> str:
         rounds = run.config.run.rounds
         if run.committed != rounds:
             raise RunError(
-                f"the run ended after round {run.committed or 0} of {rounds}{_cause(log)}",
+                f"the run ended after round {run.committed or 0} of {rounds}{cause_in(log)}",
                 hint=f"less {log}; submitted again, the run goes on after its last round",
             )
         return run.adapter(rounds).digest
@@ -90,7 +101,7 @@ def final_digest(run_dir: Path, log: Path) -> str:
         run.close()
 
 
-def _cause(log: Path) -> str:
+def cause_in(log: Path) -> str:
     """The last line that looks like an error in what the server's app printed."""
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
     said = [line.strip() for line in lines if "Error" in line]

@@ -14,7 +14,7 @@ pytest.importorskip("flwr")
 
 from fedse.cli.app import start
 from fedse.federation.folder import open_federation
-from fedse.flower.server_app import GridAsk
+from fedse.flower.ask import GridAsk
 from fedse.ledger import Ledger
 from fedse.local import run_local
 from fedse.run import Run

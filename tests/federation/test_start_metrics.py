@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 from urllib.request import urlopen
 
 import pytest
@@ -19,15 +20,25 @@ from tests.federation.rounds_without_sites import run_all_rounds
 from tests.federation.scene import Scene
 
 
+class Rounds(NamedTuple):
+    """A server that has no sites and commits all rounds at once."""
+
+    federation: Federation
+
+    def run(self, *, wait: float) -> str:
+        run_all_rounds(self.federation)
+        return ""
+
+
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Which federations were served; nothing is started for them."""
     names: list[str] = []
 
     @contextmanager
-    def serving(federation: Federation, *, proxy: bool) -> Iterator[None]:
+    def serving(federation: Federation, *, proxy: bool, tell: object) -> Iterator[Rounds]:
         names.append(federation.card.name)
-        yield
+        yield Rounds(federation)
 
     monkeypatch.setattr(coordinate, "serving", serving)
     monkeypatch.setattr("fedse.cli.federation.end_on_sigterm", lambda: None)
@@ -48,14 +59,14 @@ def test_metrics_and_health_follow_the_log_of_the_run(
 ):
     port, heard = free_ports(1)[0], []
 
-    def run_federation(federation: Federation, _: object, *, wait: float) -> str:
-        run_all_rounds(federation)
+    def run(server: Rounds, *, wait: float) -> str:
+        run_all_rounds(server.federation)
         here = f"http://127.0.0.1:{port}"
         heard.append(asked_until(f"{here}/health", "run.finished"))
         heard.append(urlopen(f"{here}/metrics", timeout=5).read().decode())
         return ""
 
-    monkeypatch.setattr(coordinate, "run_federation", run_federation)
+    monkeypatch.setattr(Rounds, "run", run)
     where = ["--dir", str(scene.federation.path), "--metrics", f"127.0.0.1:{port}"]
     assert start(["federation", "start", *where, "--plain"]) == 0
     health, metrics = heard
@@ -76,7 +87,6 @@ def test_silence_is_ill_health_only_after_a_wait_and_a_round(
         yield []
 
     monkeypatch.setattr("fedse.cli.federation.watched", watched)
-    monkeypatch.setattr(coordinate, "run_federation", lambda f, *_, wait: run_all_rounds(f))
     assert start(["federation", "start", "--dir", str(scene.federation.path), "--wait", "7"]) == 0
     from tests.federation.scene import config
 

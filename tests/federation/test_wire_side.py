@@ -22,11 +22,12 @@ from fedse.config import Config
 from fedse.coordinator import Delivery, Request, federate
 from fedse.errors import WireError
 from fedse.federation.policy import PAUSED, VETOED
-from fedse.flower import admit, server_app
+from fedse.flower import admit, ask
+from fedse.flower.ask import GridAsk
 from fedse.flower.bundle import contents_digest, own_digest, write_app
+from fedse.flower.faults import SITE_FAULTS
 from fedse.flower.preview import preview
 from fedse.flower.proxy import FLEET_ROUTES, nginx_config
-from fedse.flower.server_app import SITE_FAULTS, GridAsk
 from fedse.flower.wire import ADAPTER, INTEGERS, MAX_COUNT, REPLY, reply_content
 from fedse.run import Run
 from fedse.site.socket_client import SiteReply
@@ -187,6 +188,7 @@ def test_the_proxy_passes_on_only_what_it_names():
 class NodeInfo(NamedTuple):
     node_id: int
     name: str
+    last_activated_at: str = ""
 
 
 class FakeGrid:
@@ -230,7 +232,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
     for name in ("_run_id", "_node_id", "_task_id"):
         monkeypatch.setattr(TaskIdentity, name, 1)
-    monkeypatch.setattr(server_app, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(ask, "POLL_SECONDS", 0.01)
     with closing(Run(tmp_path / "run", CONFIG, SPEC, clock=time.time)) as opened:
         yield opened
 

@@ -1,0 +1,161 @@
+"""Ask all nodes of a round over Flower's Grid and hear what arrives in time.
+
+Whatever one node sends, or fails to send, is that node's fault and never the end of the run. Each
+node counts once: the first answer that can be read settles it, any other is late.
+"""
+
+import time
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from flwr.app import Message, RecordDict
+from flwr.serverapp import Grid
+
+from fedse.coordinator import Delivery, Request
+from fedse.errors import WireError
+from fedse.federation.policy import ABSTAINS
+from fedse.flower.asking import Asking, in_order, size_of
+from fedse.flower.faults import (
+    PASSING_AT_SITE,
+    PASSING_IN_FLOWER,
+    SITE_FAULTS,
+    flower_fault,
+    site_fault,
+)
+from fedse.flower.late import LateReplies
+from fedse.flower.post import Node, Sent, present, replies, send
+from fedse.flower.wire import read_reply, request_content
+from fedse.run import Run
+from fedse.seeds import seed_of
+from fedse.types import Adapter, ClientStats
+
+# Seconds between two looks for replies and nodes.
+POLL_SECONDS = 1.0
+
+
+class Heard(NamedTuple):
+    """What a reply means."""
+
+    delivery: Delivery
+    passing: bool = False
+    """The node failed in a way that may be over when it is asked again."""
+
+
+class GridAsk:
+    """Asks the nodes that are there; remembers who spoke for whom to name those who fail."""
+
+    def __init__(self, grid: Grid, run: Run, *, join_seconds: float) -> None:
+        self._grid, self._run, self._join_seconds = grid, run, join_seconds
+        self._members = sorted(client.name for client in run.config.clients)
+        self._spoke: dict[int, str] = {}
+        self._registered: dict[int, str] = {}
+        self._well: frozenset[int] | None = None
+        self._late = LateReplies(run)
+
+    def __call__(
+        self, request: Request, adapter: Adapter, *, skip: Collection[str] = ()
+    ) -> Iterator[Delivery]:
+        content = request_content(request.model_dump(mode="json"), adapter.to_bytes())
+        asking, well = self._begin(len(self._members) - len(skip)), set[int]()
+        while True:
+            due = asking.due(self._nodes(request.round, skip), time.monotonic())
+            if (rest := asking.ends - time.monotonic()) > 0:
+                messages = send(self._grid, due, content, round=request.round, seconds=rest)
+                asking.sent(messages, time.monotonic())
+            for delivery, node in self._arrived(asking):
+                if not delivery.fault:
+                    well.add(node)
+                yield delivery
+            self._late.look(self._grid, self._read_late)
+            if asking.over(time.monotonic()):
+                break
+            time.sleep(POLL_SECONDS)
+        self._late.expect(asking.waiting)
+        for node, reason in asking.failures():
+            yield Delivery(self._known(node), ClientStats(), None, reason)
+        self._well = frozenset(well)
+
+    def _begin(self, members: int) -> Asking:
+        limits, now = self._run.config.aggregate, time.monotonic()
+        return Asking(
+            begun=now,
+            ends=now + limits.deadline,
+            rejoin=limits.rejoin,
+            size=size_of(members, limits.goal),
+            well=self._well,
+            join=now + self._join_seconds,
+        )
+
+    def _nodes(self, round: int, skip: Collection[str]) -> list[Node]:
+        """The nodes that may be asked, in the order in which this round prefers them."""
+        nodes = [n for n in present(self._grid) if (n.name or self._spoke.get(n.id)) not in skip]
+        self._registered |= {node.id: node.name for node in nodes if node.name}
+        if not self._run.config.aggregate.goal:
+            return nodes
+        seed = self._run.config.run.seed
+        return in_order(nodes, {n.id: seed_of(seed, round, n.name or n.id) for n in nodes})
+
+    def _arrived(self, asking: Asking) -> Iterator[tuple[Delivery, int]]:
+        """The answers that settle a node; no more are read than the round needs."""
+        for message_id, sent, reply in replies(self._grid, asking.waiting):
+            node = sent.node.id
+            del asking.waiting[message_id]
+            delivery, passing = self._heard(sent.node, reply)
+            if passing:
+                asking.faltered(node, delivery.fault, time.monotonic())
+                continue
+            self._late.expect(asking.answered(node, usable=not delivery.fault))
+            self._late.counted(sent.round, node, delivery.adapter or b"")
+            yield delivery, node
+            if asking.enough():
+                return
+
+    def _known(self, node: int) -> str:
+        return self._registered.get(node) or self._spoke.get(node, f"node {node}")
+
+    def _heard(self, node: Node, reply: Message | None) -> Heard:
+        known = self._known(node.id)
+        if reply is not None and reply.has_error():
+            code = reply.error.code
+            fault = Delivery(known, ClientStats(), None, flower_fault(code))
+            return Heard(fault, code in PASSING_IN_FLOWER)
+        try:
+            client, stats, data, fault_number = read_reply(
+                _content(reply), max_bytes=self._run.spec.nbytes
+            )
+        except WireError as error:
+            return Heard(Delivery(known, ClientStats(), None, str(error)))
+        if fault_number and fault_number not in ABSTAINS:
+            fault = Delivery(known, ClientStats(), None, site_fault(fault_number))
+            return Heard(fault, fault_number in PASSING_AT_SITE)
+        return Heard(self._from_member(node, client, stats, data, fault_number))
+
+    def _from_member(
+        self, node: Node, client: int, stats: ClientStats, data: bytes, fault: int
+    ) -> Delivery:
+        known = self._known(node.id)
+        if not 0 <= client < len(self._members):
+            return Delivery(known, ClientStats(), None, "answered for no member")
+        name = self._members[client]
+        if node.name != name and (node.name or name in self._registered.values()):
+            return Delivery(known, ClientStats(), None, f"answered for {name}")
+        self._spoke[node.id] = name
+        if fault:
+            self._run.emit("answer.abstained", client=name, reason=SITE_FAULTS[fault])
+            return Delivery(name, stats, None)
+        return Delivery(name, stats, data or None)
+
+    def _read_late(self, sent: Sent, reply: Message | None) -> tuple[str, bytes]:
+        """Who is named by its registration alone: a late reply speaks for nobody else."""
+        known = self._known(sent.node.id)
+        try:
+            _, _, data, _ = read_reply(_content(reply), max_bytes=self._run.spec.nbytes)
+        except WireError:
+            return known, b""
+        return known, data
+
+
+def _content(reply: Message | None) -> RecordDict:
+    if reply is None or reply.has_error():
+        raise WireError("the reply cannot be read")
+    return reply.content

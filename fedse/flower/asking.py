@@ -1,0 +1,153 @@
+"""Who is asked, who is asked again, and when a round stops waiting; no network, no clock.
+
+A site that crashed or lost its line answers from its outbox when it is asked again, so asking
+twice costs little and waiting for a message that was lost costs the round.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from fedse.flower.post import Node, Sent
+
+# Above this many members a round with a goal asks a part of them, and some to spare.
+ASK_ALL, SPARE = 20, 1.3
+# Seconds until a silent node is asked again, twice as long each time: a message or a reply can be
+# lost with the process that carried it, and nobody is told.
+SILENCE_SECONDS = 20.0
+# The same for a node that said it failed.
+FAILED_SECONDS = 2.0
+
+
+class Size(NamedTuple):
+    """How many answers close a round, and how many sites are asked for them."""
+
+    goal: int
+    seats: int
+
+
+def size_of(members: int, goal: int) -> Size:
+    """`goal` 0 = all; of many members a part is asked, a third more than are needed."""
+    if not goal or goal >= members:
+        return Size(members, members)
+    return Size(goal, min(members, math.ceil(SPARE * goal)) if members > ASK_ALL else members)
+
+
+@dataclass
+class Question:
+    """What a node was last asked."""
+
+    since: str
+    """When the node that was asked had come online."""
+    again: float
+    """From when on silence is a reason to ask again."""
+    pause: float
+
+
+@dataclass
+class Failure:
+    reason: str
+    first: float
+    again: float
+    pause: float = FAILED_SECONDS
+
+
+@dataclass
+class Asking:
+    """One round's question to many nodes; times are the caller's."""
+
+    begun: float
+    ends: float
+    rejoin: float
+    """Seconds a node that was well is waited for after it vanished or failed."""
+    size: Size
+    well: frozenset[int] | None
+    """The nodes that answered the last question; None = there was none."""
+    join: float
+    """Seconds until which all members are waited for if nobody was asked before."""
+    seen: dict[int, float] = field(default_factory=dict)
+    """When each node was last online."""
+    online: frozenset[int] = frozenset()
+    asked: dict[int, Question] = field(default_factory=dict)
+    waiting: dict[str, Sent] = field(default_factory=dict)
+    failed: dict[int, Failure] = field(default_factory=dict)
+    settled: set[int] = field(default_factory=set)
+    """Nodes whose answer is known, good or bad."""
+    usable: int = 0
+
+    def due(self, nodes: Sequence[Node], now: float) -> list[Node]:
+        """The online `nodes`, in the order of preference, that are to be asked now."""
+        self.online = frozenset(node.id for node in nodes)
+        self.seen |= dict.fromkeys(self.online, now)
+        bad = len(self.settled) - self.usable + len(self.failed)
+        chosen = nodes[: self.size.seats + bad]
+        return [n for n in chosen if n.id not in self.settled and self._is_due(n, now)]
+
+    def _is_due(self, node: Node, now: float) -> bool:
+        question, failure = self.asked.get(node.id), self.failed.get(node.id)
+        if question is None or question.since != node.since:
+            return True
+        return now >= (failure.again if failure else question.again)
+
+    def sent(self, messages: Mapping[str, Sent], now: float) -> None:
+        for message_id, sent in messages.items():
+            before = self.asked.get(sent.node.id)
+            pause = 2 * before.pause if before else SILENCE_SECONDS
+            self.asked[sent.node.id] = Question(sent.node.since, now + pause, pause)
+            if failure := self.failed.get(sent.node.id):
+                failure.pause *= 2
+                failure.again = now + failure.pause
+            self.waiting[message_id] = sent
+
+    def answered(self, node: int, *, usable: bool) -> dict[str, Sent]:
+        """The node's answer is known; its other messages, whose replies come too late."""
+        self.settled.add(node)
+        self.usable += usable
+        self.failed.pop(node, None)
+        return self._withdrawn(node)
+
+    def faltered(self, node: int, reason: str, now: float) -> None:
+        """The node failed in a way that may pass; it can still answer."""
+        known = self.failed.get(node)
+        if known:
+            known.reason = reason
+        else:
+            self.failed[node] = Failure(reason, now, now + FAILED_SECONDS)
+
+    def enough(self) -> bool:
+        return self.usable >= self.size.goal
+
+    def over(self, now: float) -> bool:
+        """Enough answered, or nobody who could still answer is worth the wait."""
+        if self.enough() or now >= self.ends:
+            return True
+        if any(sent.node.id in self.online for sent in self.waiting.values()):
+            return False
+        if self.well is None and len(self.seen) < self.size.seats and now < self.join:
+            return False
+        hoped = self.seen.keys() if self.well is None else self.well
+        return not any(self._may_return(node, now) for node in hoped)
+
+    def _may_return(self, node: int, now: float) -> bool:
+        if node in self.settled:
+            return False
+        failure = self.failed.get(node)
+        since = failure.first if failure else self.seen.get(node, self.begun)
+        return now < since + self.rejoin
+
+    def failures(self) -> Iterator[tuple[int, str]]:
+        """The nodes that failed to the end, and why."""
+        for node, failure in sorted(self.failed.items()):
+            yield node, failure.reason
+
+    def _withdrawn(self, node: int) -> dict[str, Sent]:
+        gone = {i: sent for i, sent in self.waiting.items() if sent.node.id == node}
+        for message_id in gone:
+            del self.waiting[message_id]
+        return gone
+
+
+def in_order(nodes: Iterable[Node], draw: Mapping[int, int]) -> list[Node]:
+    """By drawn number, so that nobody can know beforehand who is left out."""
+    return sorted(nodes, key=lambda node: (draw.get(node.id, 0), node.id))

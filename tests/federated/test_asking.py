@@ -1,0 +1,195 @@
+"""Whom a round asks, whom again, and when it stops waiting: laws without a network or a clock."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("flwr")
+
+from fedse.flower.asking import (
+    ASK_ALL,
+    FAILED_SECONDS,
+    SILENCE_SECONDS,
+    Asking,
+    Size,
+    in_order,
+    size_of,
+)
+from fedse.flower.post import Node, Sent
+
+DEADLINE, REJOIN, JOIN = 1000.0, 90.0, 60.0
+
+
+def nodes(*ids: int, since: str = "") -> list[Node]:
+    return [Node(i, f"site-{i}", since) for i in ids]
+
+
+def asking(members: int = 3, *, goal: int = 0, well: set[int] | None = None) -> Asking:
+    known = None if well is None else frozenset(well)
+    size = size_of(members, goal)
+    return Asking(begun=0, ends=DEADLINE, rejoin=REJOIN, size=size, well=known, join=JOIN)
+
+
+def ask(one: Asking, found: list[Node], now: float) -> list[int]:
+    """The nodes that are asked at `now`; each message has a number of its own."""
+    due = one.due(found, now)
+    one.sent({f"{n.id}@{now}": Sent(n, 1, DEADLINE) for n in due}, now)
+    return [n.id for n in due]
+
+
+def answer(one: Asking, node: int, *, usable: bool = True) -> dict[str, Sent]:
+    message = next(i for i, sent in one.waiting.items() if sent.node.id == node)
+    del one.waiting[message]
+    return one.answered(node, usable=usable)
+
+
+def falter(one: Asking, node: int, now: float) -> None:
+    message = next(i for i, sent in one.waiting.items() if sent.node.id == node)
+    del one.waiting[message]
+    one.faltered(node, "went offline", now)
+
+
+def test_everybody_is_asked_once_and_the_round_closes_with_the_last_answer():
+    one = asking()
+    assert ask(one, nodes(1, 2, 3), 0) == [1, 2, 3]
+    assert ask(one, nodes(1, 2, 3), 1) == []
+    for node in (1, 2):
+        answer(one, node)
+        assert not one.over(2)
+    answer(one, 3)
+    assert one.over(2)
+
+
+def test_a_silent_node_is_asked_again_ever_more_rarely_and_settled_by_any_of_the_answers():
+    one, asked = asking(1), []
+    for now in range(int(DEADLINE)):
+        asked += [now] * len(ask(one, nodes(1), float(now)))
+    assert asked == [0, 20, 60, 140, 300, 620]
+    assert asked[1] == SILENCE_SECONDS
+    late = answer(one, 1)
+    assert (len(late), one.waiting, one.over(700)) == (5, {}, True)
+
+
+def test_who_came_back_is_asked_at_once():
+    one = asking(1)
+    assert ask(one, nodes(1, since="Monday"), 0) == [1]
+    assert ask(one, nodes(1, since="Monday"), 3) == []
+    assert ask(one, nodes(1, since="Tuesday"), 4) == [1]
+
+
+def test_who_failed_in_a_passing_way_is_asked_again_after_a_pause_that_grows():
+    one, asked = asking(1), [0]
+    ask(one, nodes(1), 0)
+    falter(one, 1, 0.0)
+    for now in range(1, 80):
+        if ask(one, nodes(1), float(now)):
+            asked.append(now)
+            falter(one, 1, float(now))
+    assert asked == [0, 2, 6, 14, 30, 62]
+    assert asked[1] == FAILED_SECONDS
+    assert not one.over(REJOIN - 1)
+    assert one.over(REJOIN)
+    assert list(one.failures()) == [(1, "went offline")]
+
+
+def test_one_that_failed_and_then_answers_has_not_failed():
+    one = asking(1)
+    ask(one, nodes(1), 0)
+    falter(one, 1, 0)
+    assert ask(one, nodes(1), 5) == [1]
+    answer(one, 1)
+    assert (list(one.failures()), one.usable, one.over(5)) == ([], 1, True)
+
+
+def test_a_site_that_vanishes_is_waited_for_so_long_and_no_longer():
+    one = asking(2, well={1, 2})
+    ask(one, nodes(1, 2), 0)
+    answer(one, 1)
+    assert ask(one, nodes(1), 10) == []
+    assert not one.over(REJOIN - 1)
+    assert one.over(REJOIN)
+
+
+def test_a_site_that_was_not_well_last_time_is_asked_and_not_waited_for():
+    one = asking(2, well={1})
+    assert ask(one, nodes(1, 2), 0) == [1, 2]
+    answer(one, 1)
+    falter(one, 2, 1)
+    assert one.over(1)
+
+
+def test_an_absent_site_never_hangs_a_round():
+    one = asking(3, well={1, 2})
+    ask(one, nodes(1, 2), 0)
+    answer(one, 1)
+    answer(one, 2)
+    assert one.over(0)
+
+
+def test_at_the_first_round_all_members_are_waited_for_but_not_for_ever():
+    one = asking(3)
+    ask(one, nodes(1), 0)
+    answer(one, 1)
+    assert not one.over(JOIN - 1)
+    assert one.over(JOIN)
+
+
+def test_a_node_that_works_is_waited_for_until_the_deadline():
+    one = asking(1)
+    ask(one, nodes(1), 0)
+    ask(one, nodes(1), DEADLINE - 1)
+    assert not one.over(DEADLINE - 1)
+    assert one.over(DEADLINE)
+
+
+def test_the_goal_closes_the_round_at_once():
+    one = asking(5, goal=2)
+    assert ask(one, nodes(1, 2, 3, 4, 5), 0) == [1, 2, 3, 4, 5]
+    answer(one, 4)
+    answer(one, 1, usable=False)
+    assert not one.over(1)
+    answer(one, 5)
+    assert one.over(1)
+
+
+@pytest.mark.parametrize(
+    ("members", "goal", "expected"),
+    [(5, 0, (5, 5)), (5, 9, (5, 5)), (20, 10, (10, 20)), (21, 10, (10, 13)), (21, 20, (20, 21))],
+)
+def test_of_many_members_a_third_more_than_needed_are_asked(members, goal, expected):
+    assert size_of(members, goal) == Size(*expected)
+
+
+def test_who_fails_is_replaced_by_the_next_in_the_draw():
+    one = asking(ASK_ALL + 1, goal=2)
+    everybody = nodes(*range(ASK_ALL + 1))
+    assert ask(one, everybody, 0) == [0, 1, 2]
+    answer(one, 1, usable=False)
+    assert ask(one, everybody, 1) == [3]
+    falter(one, 0, 1)
+    assert ask(one, everybody, 2) == [4]
+
+
+@given(st.permutations(range(6)), st.dictionaries(st.integers(0, 5), st.integers(0, 99)))
+def test_the_draw_does_not_depend_on_the_order_of_arrival(order, draw):
+    assert in_order(nodes(*order), draw) == in_order(nodes(*range(6)), draw)
+
+
+@given(st.lists(st.tuples(st.sampled_from("anfv"), st.integers(0, 3)), max_size=40))
+def test_no_node_counts_twice_whatever_happens(happenings):
+    """a = answers, n = answers badly, f = fails for now, v = vanishes and comes back."""
+    one, since = asking(4), dict.fromkeys(range(4), 0)
+    for now, (what, node) in enumerate(happenings):
+        found = [Node(i, "", str(since[i])) for i in range(4)]
+        asked = ask(one, found, float(now))
+        assert not set(asked) & one.settled
+        waits = any(sent.node.id == node for sent in one.waiting.values())
+        if what == "v":
+            since[node] += 1
+        elif waits and what == "f":
+            falter(one, node, float(now))
+        elif waits:
+            answer(one, node, usable=what == "a")
+    assert one.usable <= len(one.settled) <= 4
+    assert not {sent.node.id for sent in one.waiting.values()} & one.settled
+    assert not set(one.failed) & one.settled
