@@ -50,7 +50,7 @@ class Failure:
     reason: str
     first: float
     again: float
-    pause: float = FAILED_SECONDS
+    pause: float
 
 
 @dataclass
@@ -113,7 +113,7 @@ class Asking:
         if known:
             known.reason = reason
         else:
-            self.failed[node] = Failure(reason, now, now + FAILED_SECONDS)
+            self.failed[node] = Failure(reason, now, now + FAILED_SECONDS, FAILED_SECONDS)
 
     def enough(self) -> bool:
         return self.usable >= self.size.goal

@@ -12,12 +12,14 @@ import pytest
 pytest.importorskip("flwr")
 
 from flwr.app import Error, Message, RecordDict
+from flwr.supercore.run import RunNotRunningException
 from toy_federation import NAMES, SPEC, first_request, toy_config
 
 from fedse.config import Config
 from fedse.coordinator import Delivery, federate
+from fedse.events import read_events
 from fedse.flower import ask as ask_module
-from fedse.flower import post
+from fedse.flower import asking, late, post
 from fedse.flower.ask import GridAsk
 from fedse.flower.faults import FLOWER_FAULTS, SITE_FAULTS
 from fedse.flower.wire import reply_content
@@ -210,3 +212,55 @@ def test_a_run_on_this_grid_is_committed_and_names_the_offender(run: Run):
         ("epsilon", "answered twice in one round")
     ]
     assert final.digest == run.adapter(2).digest
+
+
+def restarting(said: list[Answer]) -> Answer:
+    """Says one after another, each once."""
+    return lambda message: said.pop(0)(message)
+
+
+def test_a_site_that_went_offline_and_came_back_is_counted_once(run: Run, monkeypatch):
+    monkeypatch.setattr(asking, "FAILED_SECONDS", 0.01)
+    answers = {NodeInfo(1): restarting([fails(5), fails(4), votes(0, seed=3)])}
+    (got,) = heard(run, answers, join=0)
+    assert (got.client, got.fault, got.adapter) == ("alpha", "", toy_adapter(SPEC, 3).to_bytes())
+
+
+def test_a_lost_message_is_sent_again_and_the_first_answer_settles(run: Run, monkeypatch):
+    monkeypatch.setattr(asking, "SILENCE_SECONDS", 0.02)
+    lost = {"0"}
+
+    def answers_all_but_the_lost(message: Message) -> Message | None:
+        return None if message.metadata.message_id in lost else votes(0)(message)
+
+    grid = FakeGrid({NodeInfo(1): answers_all_but_the_lost})
+    adapter = toy_adapter(SPEC, 9)
+    ask = GridAsk(grid, run, join_seconds=0)
+    (got,) = ask(first_request(run.config, adapter), adapter)
+    assert (got.client, got.fault, len(grid.asked)) == ("alpha", "", 2)
+
+
+def test_a_late_reply_is_noted_and_kept_and_never_counted(run: Run, monkeypatch):
+    monkeypatch.setattr(late, "LOOK_SECONDS", 0.0)
+    goal = run.config.aggregate.model_copy(update={"goal": 1, "deadline": 20.0})
+    run.config = run.config.model_copy(update={"aggregate": goal})
+    slow: list[Answer] = [silent, votes(1, seed=7), votes(1, seed=8)]
+    grid = FakeGrid({NodeInfo(1): votes(0), NodeInfo(2): restarting(slow)})
+    ask, adapter = GridAsk(grid, run, join_seconds=0), toy_adapter(SPEC, 9)
+    monkeypatch.setattr(ask_module, "in_order", lambda nodes, draw: sorted(nodes, reverse=True))
+    first = list(ask(first_request(run.config, adapter), adapter))
+    second = list(ask(first_request(run.config, adapter, round=2), adapter))
+    assert [delivery.client for delivery in first] == ["alpha"]
+    assert [delivery.client for delivery in second] == ["beta"]
+    told = list(read_events(run.path / "events.jsonl", ['"answer.late"']))
+    assert [(e["round"], e["client"], e["again"]) for e in told] == [(1, "beta", False)]
+    (kept,) = (run.path / "late").iterdir()
+    assert kept.name == "001-beta.safetensors"
+
+
+def test_a_run_that_flower_gave_up_is_no_nodes_fault(run: Run):
+    def gone(message: Message) -> Message:
+        raise RunNotRunningException
+
+    with pytest.raises(RunNotRunningException):
+        heard(run, {NodeInfo(1): gone, NodeInfo(2): votes(1)})
