@@ -88,7 +88,7 @@ def _final_eval(run: Run, ask: Ask, rounds: int, final: Adapter, past: Past) -> 
     heard: set[str] = set()
     for delivery in ask(_request(run, rounds + 1, final, train=False), final, skip=out):
         if delivery.client not in out and not _fault(run, delivery, heard, ()):
-            _record_eval(run, rounds, delivery)
+            _record_eval(run, rounds, delivery.client, delivery.stats)
             heard.add(delivery.client)
 
 
@@ -98,6 +98,7 @@ def _round(run: Run, ask: Ask, index: int, clock: Clock, past: Past, ledger: Led
     answers, faults = _heard(run, ask, index, current, past)
     run.emit("aggregate.started", round=index, answers=len(answers))
     merged = _merged(run, index, current, answers)
+    _record_evals(run, index - 1, merged, answers)
     excluded = (*merged.excluded, *faults)
     _require_enough(run, index, len(merged.voters) + len(merged.abstained), excluded)
     result = RoundResult(
@@ -140,7 +141,6 @@ def _heard(
         if fault:
             faults.append(Exclusion(client=delivery.client, reason=fault))
         else:
-            _record_eval(run, index - 1, delivery)
             answers[delivery.client] = _held(run, index, delivery)
     return answers, faults
 
@@ -211,15 +211,22 @@ def _held(run: Run, index: int, delivery: Delivery) -> Answer:
     return Answer(delivery.client, delivery.stats, kept.read_bytes)
 
 
-def _record_eval(run: Run, round: int, delivery: Delivery) -> None:
-    stats = delivery.stats
-    if delivery.fault or not stats.eval_played:
+def _record_evals(run: Run, round: int, merged: Merged, answers: dict[str, Answer]) -> None:
+    """What was measured of the adapter after `round` is on record, but by no rejected reply."""
+    for one in merged.excluded:
+        run.emit("answer.excluded", round=round + 1, client=one.client, reason=one.reason)
+    for client in sorted({*answers} - {one.client for one in merged.excluded}):
+        _record_eval(run, round, client, answers[client].stats)
+
+
+def _record_eval(run: Run, round: int, client: str, stats: ClientStats) -> None:
+    if not stats.eval_played:
         return
-    run.record_eval(round, delivery.client, stats)
+    run.record_eval(round, client, stats)
     run.emit(
         "eval.recorded",
         round=round,
-        client=delivery.client,
+        client=client,
         played=stats.eval_played,
         won=stats.eval_succeeded,
     )

@@ -68,6 +68,11 @@ def _answered(facts: Facts) -> str:
     )
 
 
+def _late(facts: Facts) -> str:
+    what = "sent the same answer again" if facts["again"] else "answered too late"
+    return f"{facts['client']} {what}, not counted ({megabytes(facts['bytes'])})"
+
+
 def _committed(facts: Facts) -> str:
     counts = ", ".join(
         f"{facts[key]} {word}"
@@ -106,11 +111,15 @@ _LINES: Mapping[str, Callable[[Facts], str]] = {
     "train.started": lambda f: f"{f['client']} trains on {counted(f['lessons'], 'kept game')}",
     "upload.started": _sends,
     "answer.received": _answered,
+    "answer.excluded": lambda f: f"{f['client']} excluded: {f['reason']}",
+    "answer.abstained": lambda f: f"{f['client']} has no vote: {f['reason']}",
+    "answer.late": _late,
     "eval.recorded": _measured,
     "aggregate.started": lambda f: f"merges {counted(f['answers'], 'answer')}",
     "commit.started": lambda f: "saves the merged adapter",
     "round.committed": _committed,
     "run.finished": lambda f: f"run finished: adapter {f['adapter'][:12]}",
-    "run.failed": lambda f: "run failed",
+    "run.failed": lambda f: f"run failed: {f['error']}",
+    "run.resumed": lambda f: f"the server's app ended{f['reason']}; started again",
     "run.interrupted": lambda f: f"run interrupted after round {f['round']}",
 }

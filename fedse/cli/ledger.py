@@ -79,14 +79,12 @@ def _ledgers(place: str) -> list[Path]:
     given = Path(place)
     if given.is_file():
         return [given]
-    folder = given
-    if not (given.is_dir() and ledgers_in(given)):
-        folder = find_run(place, runs_root(os.environ))
+    folder = given if given.is_dir() else find_run(place, runs_root(os.environ))
     found = ledgers_in(folder)
     if not found:
         raise StoreError(
             f"{folder} has no ledger: no round was begun there since ledgers are kept",
-            hint=f"fedse resume {folder} writes one",
+            hint="the first round that is begun there writes one",
         )
     return found
 

@@ -77,13 +77,15 @@ class GridAsk:
 
     def _begin(self, members: int) -> Asking:
         limits, now = self._run.config.aggregate, time.monotonic()
+        # The wait for sites to come at all does not use up the time they have to answer.
+        join = now + (self._join_seconds if self._well is None else 0.0)
         return Asking(
             begun=now,
-            ends=now + limits.deadline,
+            ends=join + limits.deadline,
             rejoin=limits.rejoin,
             size=size_of(members, limits.goal),
             well=self._well,
-            join=now + self._join_seconds,
+            join=join,
         )
 
     def _nodes(self, round: int, skip: Collection[str]) -> list[Node]:

@@ -35,8 +35,8 @@ SITE_FAULTS = {
 FLOWER_FAULTS = {
     1: "the site could not load the app: is fedse installed there?",
     2: "the app failed at the site, or is not the bundle the site agreed to",
-    3: "the message did not reach the site in time",
-    4: "the reply was lost on its way",
+    3: "the site went offline, or the line to it broke",
+    4: "the site went offline, or the line to it broke",
     5: "the site went offline",
     7: "the site does not trust the app bundle",
     8: "the app was killed at the site",
@@ -53,4 +53,6 @@ def site_fault(number: int) -> str:
 
 
 def flower_fault(code: int) -> str:
-    return FLOWER_FAULTS.get(code, "the site failed") + SEE_SITE_LOG
+    """A site that merely was away has nothing about it in its log."""
+    told = FLOWER_FAULTS.get(code, "the site failed")
+    return told if code in PASSING_IN_FLOWER else told + SEE_SITE_LOG

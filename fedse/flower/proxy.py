@@ -43,7 +43,7 @@ http {{
   proxy_intercept_errors on; error_page 500 =503 /busy;
   proxy_ssl_verify on; proxy_ssl_trusted_certificate keys/ca.crt; proxy_ssl_name localhost;
   server {{
-    listen {port} ssl;
+    listen {listen} ssl;
     server_name {host};
     ssl_certificate keys/server.pem; ssl_certificate_key keys/server.key;
     ssl_protocols TLSv1.3;
@@ -62,6 +62,8 @@ def nginx_config(folder: Path, *, host: str, port: int, link_port: int) -> str:
     upstream = f"https://127.0.0.1:{link_port}"
     paths = [f"/v1/fleet/{route}" for route in FLEET_ROUTES]
     locations = [_LOCATION.format(path=path, upstream=upstream) for path in paths]
+    # A federation of one machine is not for others to reach.
+    listen = f"127.0.0.1:{port}" if host in ("localhost", "127.0.0.1") else port
     return _CONFIG.format(
-        folder=folder, host=host, port=port, max_body=MAX_BODY, locations="\n".join(locations)
+        folder=folder, host=host, listen=listen, max_body=MAX_BODY, locations="\n".join(locations)
     )

@@ -66,11 +66,10 @@ def see_through(run_dir: Path, flower: Flower, *, tell: Tell) -> str:
         vain = 0 if stand.committed > before else vain + 1
         before = stand.committed
         if vain >= HOPELESS:
-            _note(run_dir, "run.failed", reason=cause)
-            raise RunError(
-                f"{vain} submissions in a row committed no round after round {before}{cause}",
-                hint="fedse federation status; then start it again, it goes on after that round",
-            )
+            said = f"{vain} submissions in a row committed no round after round {before}{cause}"
+            _note(run_dir, "run.failed", error=said, exit_code=RunError.exit_code)
+            hint = "fedse federation status; then: fedse federation resume"
+            raise RunError(said, hint=hint)
         pause = PAUSES[min(vain - 1, len(PAUSES) - 1)] if vain > 1 else 0.0
         tell(f"the server's app ended after round {before}{cause}; submitted again")
         _note(run_dir, "run.resumed", round=before, reason=cause)

@@ -201,7 +201,7 @@ def test_where_there_is_no_ledger_the_next_step_is_told(run: Path, tmp_path: Pat
     code, _, err = said("verify", run)
     assert code == 7
     assert "has no ledger" in err
-    assert f"hint: fedse resume {run} writes one" in err
+    assert "hint: the first round that is begun there writes one" in err
     code, _, err = said("verify", tmp_path / "nowhere")
     assert code == 7
     assert "there is no run" in err

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -95,13 +95,17 @@ class Field:
 
     def kill(self, owner: str, name: str) -> float:
         """The process `name` that the server or a site keeps is dead; when that was."""
-        logs = (self.federation.path if owner == "server" else self.home(owner)) / "logs"
-        for file in logs.glob("running-*.json"):
-            for process in json.loads(file.read_text())["running"]:
-                if process["name"] == name:
-                    os.kill(process["pid"], signal.SIGKILL)
-                    return time.time()
+        for process in self.roll(owner):
+            if process["name"] == name:
+                os.kill(process["pid"], signal.SIGKILL)
+                return time.time()
         raise AssertionError(f"{owner} has no {name} running")
+
+    def roll(self, owner: str) -> list[dict[str, Any]]:
+        """What the server or a site has running, by its own record."""
+        logs = (self.federation.path if owner == "server" else self.home(owner)) / "logs"
+        rolls = [json.loads(file.read_text()) for file in logs.glob("running-*.json")]
+        return [process for roll in rolls for process in roll["running"]]
 
     def kill_starter(self, name: str) -> float:
         """`fedse federation start` or `fedse site start` is dead; what it had started is not."""
@@ -117,7 +121,7 @@ class Field:
         with closing(open_run(self.federation.run, clock=time.time)) as run:
             return list(run.results())
 
-    def wait(self, seconds: float, *, until: "Until") -> None:
+    def wait(self, seconds: float, *, until: Callable[[], bool]) -> None:
         """The condition came true in time; the last lines of all logs are told if it did not."""
         ends = time.monotonic() + seconds
         while not until():
@@ -143,9 +147,6 @@ class Field:
         for process in self.running.values():
             process.wait(90)
         self.running.clear()
-
-
-Until = Any  # a function without arguments that says yes or no
 
 
 @contextmanager

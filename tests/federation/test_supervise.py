@@ -141,7 +141,7 @@ def test_one_that_commits_nothing_again_and_again_is_given_up_and_the_log_says_s
     assert flower.submitted == supervise.HOPELESS
     assert time.monotonic() - began < 10
     (failed,) = read_events(run / "events.jsonl", ['"run.failed"'])
-    assert "the SuperLink is away" in failed["reason"]
+    assert "the SuperLink is away" in failed["error"]
 
 
 def test_a_round_between_failures_is_progress(run: Path, monkeypatch: pytest.MonkeyPatch):

@@ -220,6 +220,15 @@ def test_three_strikes_and_the_run_is_as_if_the_client_were_not_there(tmp_path: 
     assert [r.bytes_down // SPEC.nbytes for r in with_it] == [5] * 3 + [4] * 3
 
 
+def test_a_rejected_reply_leaves_no_figures(tmp_path: Path):
+    results(tmp_path, Aggregate(), always(NAN), rounds=2)
+    with closing(open_run(tmp_path, Aggregate(), rounds=2)) as run:
+        assert set(run.evals(0)) == {*NAMES} - {OFFENDER}
+    said = (tmp_path / "events.jsonl").read_text().splitlines()
+    told = [json.loads(line) for line in said if '"answer.excluded"' in line]
+    assert [(e["round"], e["client"]) for e in told] == [(1, OFFENDER), (2, OFFENDER)]
+
+
 def test_who_is_in_quarantine_is_not_asked_to_work(tmp_path: Path):
     asked: list[int] = []
 

@@ -1,0 +1,162 @@
+"""What a federation must outlive besides its own code: Flower, nginx, the disk, whole machines.
+
+One outage in each round of one real federation; each strikes when the sites have been asked.
+"""
+
+import json
+import os
+import signal
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.federation.field import Field, field, undisturbed
+from tests.federation.kills import SITES, experiment
+
+# Flower forgives a SuperLink that is away for less than a minute.
+LONG_SECONDS = 65.0
+# Flower's own patience with a locked database is 5 s.
+LOCKED_SECONDS = 9.0
+ROUND_SECONDS = 300.0
+
+
+class Outage(NamedTuple):
+    name: str
+    round: int
+    lasted: float
+    """Seconds from the strike until everything that could be was as before."""
+    committed: float
+    """Seconds from then on until the round was committed."""
+
+
+def kill_app(here: Field) -> None:
+    """The server's app is dead; Flower is not told."""
+    (superexec,) = (p for p in here.roll("server") if p["name"] == "superexec")
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            line = (entry / "cmdline").read_bytes()
+            group = os.getpgid(int(entry.name))
+        except (OSError, ProcessLookupError):
+            continue
+        if group == superexec["pid"] and b"flwr-serverapp" in line:
+            os.kill(int(entry.name), signal.SIGKILL)
+            return
+    raise AssertionError("the server's app does not run")
+
+
+def lock_database(here: Field) -> None:
+    with closing(
+        sqlite3.connect(here.federation.path / "superlink.db", isolation_level=None)
+    ) as db:
+        db.execute("BEGIN EXCLUSIVE")
+        time.sleep(LOCKED_SECONDS)
+        db.execute("ROLLBACK")
+
+
+def kill_both(here: Field) -> None:
+    kill_app(here)
+    here.kill("server", "superlink")
+
+
+def kill_superlink_for_long(here: Field) -> None:
+    """Nobody starts it again meanwhile, and the app waits for it in vain."""
+    here.kill_starter("server")
+    here.kill("server", "superlink")
+    time.sleep(LONG_SECONDS)
+    here.start_server()
+
+
+def kill_server_for_long(here: Field) -> None:
+    """All of the server's processes at once, as when its machine loses power."""
+    here.kill_starter("server")
+    for process in here.roll("server"):
+        os.killpg(process["pid"], signal.SIGKILL)
+    time.sleep(LONG_SECONDS)
+    here.start_server()
+
+
+def kill_starter(here: Field) -> None:
+    """What it had started runs on; the next one ends that and begins anew."""
+    here.kill_starter("server")
+    here.start_server()
+
+
+def kill_site(here: Field) -> None:
+    """All of a site's processes at once, started again as its service manager would."""
+    here.kill_starter("gamma")
+    for process in here.roll("gamma"):
+        os.killpg(process["pid"], signal.SIGKILL)
+    here.start_site("gamma")
+
+
+OUTAGES: dict[str, Callable[[Field], object]] = {
+    "SuperLink killed": lambda here: here.kill("server", "superlink"),
+    "SuperExec killed": lambda here: here.kill("server", "superexec"),
+    "app killed": kill_app,
+    "app and SuperLink killed": kill_both,
+    "proxy killed": lambda here: here.kill("server", "nginx"),
+    "database locked for 9 s": lock_database,
+    "`federation start` killed": kill_starter,
+    "SuperNode killed": lambda here: here.kill("alpha", "node"),
+    "worker killed": lambda here: here.kill("beta", "worker"),
+    "site killed": kill_site,
+    "SuperLink away for 65 s": kill_superlink_for_long,
+    "server away for 65 s": kill_server_for_long,
+}
+
+
+class Outcome(NamedTuple):
+    outages: list[Outage]
+    digest_equal: bool
+    """All rounds have the adapter of the local driver, which nobody disturbed."""
+    excluded: int
+    """Sites that a round went on without."""
+
+
+def outlive(path: Path, names: Sequence[str]) -> Outcome:
+    """One round for each outage, and one in peace at the end."""
+    text = experiment(len(names) + 1)
+    expected, _ = undisturbed(path, text)
+    with field(path / "field", text) as here:
+        for site in SITES:
+            here.start_site(site)
+        here.start_server()
+        told = [_outage(here, name, round) for round, name in enumerate(names, 1)]
+        assert here.wait_for_end(ROUND_SECONDS) == 0, here.last_words()
+        results = here.results()
+    return Outcome(
+        told,
+        [r.after for r in results] == [r.after for r in expected],
+        sum(len(r.excluded) + len(r.absent) for r in results),
+    )
+
+
+def _outage(here: Field, name: str, round: int) -> Outage:
+    here.wait(ROUND_SECONDS, until=lambda: _said(here, "round.started", round))
+    # By then the messages are on their way to the sites.
+    time.sleep(2.0)
+    assert not _said(here, "round.committed", round), "the round was over before it was disturbed"
+    began = time.monotonic()
+    OUTAGES[name](here)
+    over = time.monotonic()
+    here.wait(ROUND_SECONDS, until=lambda: _said(here, "round.committed", round))
+    return Outage(name, round, over - began, time.monotonic() - over)
+
+
+def _said(here: Field, event: str, round: int) -> bool:
+    return any(e["event"] == event and e.get("round") == round for e in here.events())
+
+
+def told(outcome: Outcome) -> str:
+    """For a file: every outage and what it cost."""
+    outages = [
+        {"name": o.name, "lasted": round(o.lasted, 1), "committed": round(o.committed, 1)}
+        for o in outcome.outages
+    ]
+    rest = {"digest_equal": outcome.digest_equal, "excluded": outcome.excluded}
+    return json.dumps({"outages": outages, **rest}, indent=1) + "\n"
