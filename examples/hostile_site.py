@@ -1,0 +1,71 @@
+"""A site that is enrolled like any other and answers with poison: python hostile_site.py HOME
+
+Its key, its SuperNode and its app are those of an honest site, so nothing gives it away before its
+reply is read. It plays no game: it claims to have won them all, and spoils the adapter it was sent
+in another way each round.
+"""
+
+import math
+import sys
+from typing import Any
+
+import numpy as np
+
+from fedse.buffer import Finished
+from fedse.cli.app import start
+from fedse.config import Config
+from fedse.coordinator import Request
+from fedse.flower import attend
+from fedse.parties import Site
+from fedse.site import worker
+from fedse.types import ClientStats
+
+AS_WORKER = "--as-worker"
+
+
+def not_a_number(adapter: np.ndarray, header: bytes) -> bytes:
+    """One such number in a mean makes the mean one as well."""
+    return header + np.full_like(adapter, math.nan).tobytes()
+
+
+def a_million_times(adapter: np.ndarray, header: bytes) -> bytes:
+    """Finite, and so long that a mean with it is nearly it alone."""
+    return header + (adapter * np.float32(1e6)).tobytes()
+
+
+def cut_short(adapter: np.ndarray, header: bytes) -> bytes:
+    """The last number is missing: a reader that trusts the header reads beyond the end."""
+    return header + adapter.tobytes()[:-4]
+
+
+POISONS = (not_a_number, a_million_times, cut_short)
+
+
+def poisoned(
+    request: Request, data: bytes, site: Site, config: Config, **_: Any
+) -> tuple[Finished, int]:
+    """The answer in place of the honest one; 0 = no fault is admitted."""
+    header = site.spec.header
+    adapter = np.frombuffer(data, "<f4", offset=len(header))
+    spoil = POISONS[(request.round - 1) % len(POISONS)]
+    games = config.rollout.episodes
+    return Finished(ClientStats(played=games, succeeded=games), spoil(adapter, header)), 0
+
+
+def main(arguments: list[str]) -> int:
+    """Takes part as `fedse site start` does, with this program in place of the worker."""
+    if arguments[0] == AS_WORKER:
+        worker.answered = poisoned
+        return worker.main(arguments[1:])
+    honest = attend.worker_command
+
+    def own_worker(*given: Any) -> list[str]:
+        python, _, _, *rest = honest(*given)
+        return [python, __file__, AS_WORKER, *rest]
+
+    attend.worker_command = own_worker
+    return start(["site", "start", "--home", arguments[0]])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
