@@ -12,7 +12,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.federation.outages import OUTAGES, outlive, told
+from tests.federation.kills import kill_matrix
+from tests.federation.outages import OUTAGES, Outage, struck, told
 
 
 def main() -> None:
@@ -21,9 +22,11 @@ def main() -> None:
     parser.add_argument("--only", action="append", choices=OUTAGES, help="may repeat")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="fedse-outages-") as folder:
-        outcome = outlive(Path(folder), given.only or list(OUTAGES))
-    given.out.write_text(told(outcome))
-    print(told(outcome), end="")
+        costs: list[Outage] = []
+        happenings = [struck(name, costs) for name in given.only or OUTAGES]
+        matrix = kill_matrix(Path(folder), times=0, then=happenings)
+    given.out.write_text(told(costs, matrix))
+    print(told(costs, matrix), end="")
 
 
 if __name__ == "__main__":

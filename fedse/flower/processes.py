@@ -6,6 +6,7 @@ owner of the same logs, killed since, had started and written down.
 """
 
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -18,7 +19,6 @@ import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 from urllib.error import URLError
@@ -39,6 +39,7 @@ QUIET = {
 END_SECONDS = 15.0
 LOOK_SECONDS = 0.2
 LAST_LINES = 12
+KEPT_LOGS = 20
 
 
 class Started(NamedTuple):
@@ -223,9 +224,13 @@ def _alive(servants: Sequence[Started]) -> Callable[[], None]:
 
 
 def _new_log(logs: Path, name: str) -> Path:
-    """NAME.log, or NAME-2.log and so on: what an earlier process said is kept."""
-    names = (f"{name}.log" if number == 1 else f"{name}-{number}.log" for number in count(1))
-    return next(logs / name for name in names if not (logs / name).exists())
+    """NAME.log, then NAME-2.log and so on; what the last KEPT_LOGS processes said is kept."""
+    numbered = re.compile(rf"{re.escape(name)}(?:-(\d+))?\.log")
+    found = {int(m[1] or 1): f for f in logs.iterdir() if (m := numbered.fullmatch(f.name))}
+    for number in sorted(found)[: 1 - KEPT_LOGS]:
+        found[number].unlink(missing_ok=True)
+    number = max(found, default=0) + 1
+    return logs / (f"{name}.log" if number == 1 else f"{name}-{number}.log")
 
 
 def tail(log: Path) -> str:

@@ -70,7 +70,8 @@ def see_through(run_dir: Path, flower: Flower, *, tell: Tell) -> str:
             _note(run_dir, "run.failed", error=said, exit_code=RunError.exit_code)
             hint = "fedse federation status; then: fedse federation resume"
             raise RunError(said, hint=hint)
-        pause = PAUSES[min(vain - 1, len(PAUSES) - 1)] if vain > 1 else 0.0
+        # The first time at once: most ends are kills.
+        pause = PAUSES[min(vain - 2, len(PAUSES) - 1)] if vain > 1 else 0.0
         tell(f"the server's app ended after round {before}{cause}; submitted again")
         _note(run_dir, "run.resumed", round=before, reason=cause)
         _while_looking(flower, lambda: False, pause)

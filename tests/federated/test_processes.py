@@ -117,3 +117,12 @@ def shake_hands(client_side: ssl.SSLContext, server_side: ssl.SSLContext, host: 
             except ssl.SSLWantReadError:
                 continue
     assert waiting == []
+
+
+def test_the_newest_logs_of_a_name_are_kept_and_no_others(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(processes, "KEPT_LOGS", 2)
+    (tmp_path / "run-x.log").write_text("of somebody else")
+    with Processes(tmp_path, {}) as running:
+        logs = [running.succeed({"run": python(f"print({i})")}, seconds=20) for i in range(4)]
+    assert {f.name for f in tmp_path.glob("*.log")} == {"run-3.log", "run-4.log", "run-x.log"}
+    assert logs[-1][0].read_text() == "3\n"

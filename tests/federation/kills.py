@@ -5,7 +5,9 @@ when its answer is on disk and not yet sent; the server's app dies before it mer
 commits and after. Which site dies where changes from round to round.
 """
 
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -14,6 +16,8 @@ from fedse.buffer import Buffer
 from fedse.types import RoundResult
 from tests.federation.field import Field, field, undisturbed
 
+Happening = Callable[[Field, int], object]
+"""Something that befalls a federation in the round it is given."""
 CLIENT_POINTS = {
     "client in rollout": "rollout.progress",
     "client in training": "train.started",
@@ -91,18 +95,30 @@ def experiment(rounds: int) -> str:
     return EXPERIMENT.format(rounds=rounds) + "".join(CLIENT.format(name=n) for n in SITES)
 
 
-def kill_matrix(path: Path, *, times: int) -> Matrix:
-    """Each point is struck `times` times, once in each round; the last round is left in peace."""
-    text = experiment(times + 1)
+def kill_matrix(path: Path, *, times: int, then: Sequence[Happening] = ()) -> Matrix:
+    """Each point is struck `times` times, once in each round; the last round is left in peace.
+
+    In between, in a round of its own each, `then` happens.
+    """
+    text, patience = experiment(times + len(then) + 1), ROUND_SECONDS * (times + 1)
     expected, local = undisturbed(path, text)
     with field(path / "field", text) as here:
         order_all(here, times)
         for site in SITES:
             here.start_site(site)
         here.start_server()
+        for round, happening in enumerate(then, times + 1):
+            here.wait(
+                ROUND_SECONDS * (times + 1), until=partial(said, here, "round.started", round)
+            )
+            happening(here, round)
         code = here.wait_for_end(ROUND_SECONDS * (times + 1))
         assert code == 0, here.last_words()
         return account(here, expected, local)
+
+
+def said(here: Field, event: str, round: int) -> bool:
+    return any(e["event"] == event and e.get("round") == round for e in here.events())
 
 
 def order_all(here: Field, times: int) -> None:
@@ -116,14 +132,14 @@ def order_all(here: Field, times: int) -> None:
 def account(here: Field, expected: list[RoundResult], local: Path) -> Matrix:
     """What is in the folders afterwards, against what the local driver has in its own."""
     events, results = here.events(), here.results()
-    said = [(e["round"], e["adapter"]) for e in events if e["event"] == "round.committed"]
+    told = [(e["round"], e["adapter"]) for e in events if e["event"] == "round.committed"]
     kept = {result.index: result.after for result in results}
     votes = [len(r.voters) - len(set(r.voters)) for r in results]
     return Matrix(
         kills=[timed(here, events, one) for one in here.killed()],
         digest_equal=[r.after for r in results] == [r.after for r in expected],
-        rounds_lost=sum(kept.get(round) != adapter for round, adapter in said),
-        counted_twice=sum(votes) + len(results) - len(kept) + len(said) - len(set(said)),
+        rounds_lost=sum(kept.get(round) != adapter for round, adapter in told),
+        counted_twice=sum(votes) + len(results) - len(kept) + len(told) - len(set(told)),
         trajectories_lost=sum(
             len(episodes(here.home(site)) ^ episodes(local / "clients" / site)) for site in SITES
         ),

@@ -1,6 +1,6 @@
 """What a federation must outlive besides its own code: Flower, nginx, the disk, whole machines.
 
-One outage in each round of one real federation; each strikes when the sites have been asked.
+Each strikes one round of a real federation, when its sites have been asked.
 """
 
 import json
@@ -13,8 +13,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.federation.field import Field, field, undisturbed
-from tests.federation.kills import SITES, experiment
+from tests.federation.field import Field
+from tests.federation.kills import Happening, Matrix, said
 
 # Flower forgives a SuperLink that is away for less than a minute.
 LONG_SECONDS = 65.0
@@ -25,7 +25,6 @@ ROUND_SECONDS = 300.0
 
 class Outage(NamedTuple):
     name: str
-    round: int
     lasted: float
     """Seconds from the strike until everything that could be was as before."""
     committed: float
@@ -110,53 +109,27 @@ OUTAGES: dict[str, Callable[[Field], object]] = {
 }
 
 
-class Outcome(NamedTuple):
-    outages: list[Outage]
-    digest_equal: bool
-    """All rounds have the adapter of the local driver, which nobody disturbed."""
-    excluded: int
-    """Sites that a round went on without."""
+def struck(name: str, record: list[Outage]) -> Happening:
+    """The outage strikes when the sites have been asked; what it cost is added to `record`."""
+
+    def strike(here: Field, round: int) -> None:
+        # By then the messages are on their way to the sites.
+        time.sleep(2.0)
+        assert not said(here, "round.committed", round), "over before it was disturbed"
+        began = time.monotonic()
+        OUTAGES[name](here)
+        over = time.monotonic()
+        here.wait(ROUND_SECONDS, until=lambda: said(here, "round.committed", round))
+        record.append(Outage(name, over - began, time.monotonic() - over))
+
+    return strike
 
 
-def outlive(path: Path, names: Sequence[str]) -> Outcome:
-    """One round for each outage, and one in peace at the end."""
-    text = experiment(len(names) + 1)
-    expected, _ = undisturbed(path, text)
-    with field(path / "field", text) as here:
-        for site in SITES:
-            here.start_site(site)
-        here.start_server()
-        told = [_outage(here, name, round) for round, name in enumerate(names, 1)]
-        assert here.wait_for_end(ROUND_SECONDS) == 0, here.last_words()
-        results = here.results()
-    return Outcome(
-        told,
-        [r.after for r in results] == [r.after for r in expected],
-        sum(len(r.excluded) + len(r.absent) for r in results),
-    )
-
-
-def _outage(here: Field, name: str, round: int) -> Outage:
-    here.wait(ROUND_SECONDS, until=lambda: _said(here, "round.started", round))
-    # By then the messages are on their way to the sites.
-    time.sleep(2.0)
-    assert not _said(here, "round.committed", round), "the round was over before it was disturbed"
-    began = time.monotonic()
-    OUTAGES[name](here)
-    over = time.monotonic()
-    here.wait(ROUND_SECONDS, until=lambda: _said(here, "round.committed", round))
-    return Outage(name, round, over - began, time.monotonic() - over)
-
-
-def _said(here: Field, event: str, round: int) -> bool:
-    return any(e["event"] == event and e.get("round") == round for e in here.events())
-
-
-def told(outcome: Outcome) -> str:
-    """For a file: every outage and what it cost."""
-    outages = [
+def told(outages: Sequence[Outage], matrix: Matrix) -> str:
+    """For a file: every outage and what it cost, and what the folders say afterwards."""
+    costs = [
         {"name": o.name, "lasted": round(o.lasted, 1), "committed": round(o.committed, 1)}
-        for o in outcome.outages
+        for o in outages
     ]
-    rest = {"digest_equal": outcome.digest_equal, "excluded": outcome.excluded}
-    return json.dumps({"outages": outages, **rest}, indent=1) + "\n"
+    rest = {name: value for name, value in matrix._asdict().items() if name != "kills"}
+    return json.dumps({"outages": costs, **rest}, indent=1) + "\n"

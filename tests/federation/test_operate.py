@@ -14,7 +14,6 @@ pytest.importorskip("flwr")
 
 from fedse.cli.app import start
 from fedse.federation.folder import open_federation
-from fedse.flower.ask import GridAsk
 from fedse.ledger import Ledger
 from fedse.local import run_local
 from fedse.run import Run
@@ -124,6 +123,10 @@ def fields_told(column: str) -> dict[str, set[str]]:
     return told
 
 
+def code_of(source: str) -> str:
+    return (ROOT / "fedse" / source).read_text()
+
+
 def test_the_tables_are_the_fields_of_a_real_run(tmp_path: Path):
     run_local(Run(tmp_path, toy(), SPEC, clock=time.time), open_site=open_toy_site)
     real: dict[str, set[str]] = {}
@@ -131,11 +134,19 @@ def test_the_tables_are_the_fields_of_a_real_run(tmp_path: Path):
         entry = json.loads(line)
         real.setdefault(entry["event"], set(entry) - {"event", "time"})
     told = fields_told("coordinator's event") | fields_told("site's event")
-    # These three need a refusal of the site's; the code that says them is their only source.
-    rare = {name: told.pop(name) for name in ("answer.abstained", "site.paused", "site.vetoed")}
+    # These need a refusal or a failure; the code that says them is their only source.
+    sources = {
+        "answer.abstained": "flower/ask.py",
+        "answer.excluded": "coordinator.py",
+        "answer.late": "flower/late.py",
+        "run.resumed": "flower/supervise.py",
+        "run.failed": "flower/supervise.py",
+    }
+    rare = {name: told.pop(name) for name in (*sources, "site.paused", "site.vetoed")}
     assert told == real
-    assert rare["answer.abstained"] == {"client", "reason"}
-    assert '"answer.abstained"' in Path(GridAsk.__init__.__code__.co_filename).read_text()
+    for name, source in sources.items():
+        said = re.search(rf'"{re.escape(name)}",\s*(.*?)\)\n', code_of(source), re.DOTALL)
+        assert set(re.findall(r"(\w+)=", said[1])) == rare[name], name
     gate = (ROOT / "fedse" / "federation" / "gate.py").read_text()
     for name in ("site.paused", "site.vetoed"):
         (said,) = re.findall(rf'emit\("{name}", (.+)\)', gate)
