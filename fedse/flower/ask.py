@@ -8,9 +8,10 @@ import time
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from flwr.app import Message, RecordDict
+from flwr.app import Message
 from flwr.serverapp import Grid
 
+from fedse.aggregate.quarantine import rejected
 from fedse.coordinator import Delivery, Request
 from fedse.errors import WireError
 from fedse.federation.policy import ABSTAINS
@@ -121,9 +122,11 @@ class GridAsk:
             code = reply.error.code
             fault = Delivery(known, ClientStats(), None, flower_fault(code))
             return Heard(fault, code in PASSING_IN_FLOWER)
+        if reply is None:
+            return Heard(_offence(node, known, "the reply cannot be read"))
         try:
             client, stats, data, fault_number = read_reply(
-                _content(reply), max_bytes=self._run.spec.nbytes
+                reply.content, max_bytes=self._run.spec.nbytes
             )
         except WireError as error:
             return Heard(Delivery(known, ClientStats(), None, str(error)))
@@ -137,10 +140,10 @@ class GridAsk:
     ) -> Delivery:
         known = self._known(node.id)
         if not 0 <= client < len(self._members):
-            return Delivery(known, ClientStats(), None, "answered for no member")
+            return _offence(node, known, "answered for no member")
         name = self._members[client]
         if node.name != name and (node.name or name in self._registered.values()):
-            return Delivery(known, ClientStats(), None, f"answered for {name}")
+            return _offence(node, known, f"answered for {name}")
         self._spoke[node.id] = name
         if fault:
             self._run.emit("answer.abstained", client=name, reason=SITE_FAULTS[fault])
@@ -150,14 +153,14 @@ class GridAsk:
     def _read_late(self, sent: Sent, reply: Message | None) -> tuple[str, bytes]:
         """Who is named by its registration alone: a late reply speaks for nobody else."""
         known = self._known(sent.node.id)
+        if reply is None or reply.has_error():
+            return known, b""
         try:
-            _, _, data, _ = read_reply(_content(reply), max_bytes=self._run.spec.nbytes)
+            return known, read_reply(reply.content, max_bytes=self._run.spec.nbytes).adapter
         except WireError:
             return known, b""
-        return known, data
 
 
-def _content(reply: Message | None) -> RecordDict:
-    if reply is None or reply.has_error():
-        raise WireError("the reply cannot be read")
-    return reply.content
+def _offence(node: Node, known: str, what: str) -> Delivery:
+    """A strike for a registered node, which proved its key; others may have borrowed the name."""
+    return Delivery(known, ClientStats(), None, rejected(what) if node.name else what)

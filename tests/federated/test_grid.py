@@ -147,7 +147,7 @@ def test_a_node_speaks_only_for_the_client_it_is_registered_as(run: Run):
     answers = {NodeInfo(1, "alpha"): votes(1), NodeInfo(2, "beta"): votes(1), NodeInfo(3): votes(0)}
     got = heard(run, answers)
     assert [(d.client, d.fault) for d in got] == [
-        ("alpha", "answered for beta"),
+        ("alpha", "rejected: answered for beta"),
         ("beta", ""),
         ("node 3", "answered for alpha"),
     ]

@@ -108,11 +108,9 @@ def kill_matrix(path: Path, *, times: int, then: Sequence[Happening] = ()) -> Ma
             here.start_site(site)
         here.start_server()
         for round, happening in enumerate(then, times + 1):
-            here.wait(
-                ROUND_SECONDS * (times + 1), until=partial(said, here, "round.started", round)
-            )
+            here.wait(patience, until=partial(said, here, "round.started", round))
             happening(here, round)
-        code = here.wait_for_end(ROUND_SECONDS * (times + 1))
+        code = here.wait_for_end(patience)
         assert code == 0, here.last_words()
         return account(here, expected, local)
 

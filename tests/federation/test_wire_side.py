@@ -287,5 +287,5 @@ def test_every_other_number_excludes_with_its_own_words(run: Run, number: int):
 def test_a_node_speaks_for_the_site_it_was_enrolled_as_and_for_no_other(run: Run, fault: int):
     replies = {"alpha": vote(0), "beta": vote(2)._replace(fault=fault), "gamma": vote(2)}
     got = heard(run, replies)
-    assert got["beta"].fault == "answered for gamma"
+    assert got["beta"].fault == "rejected: answered for gamma"
     assert got["gamma"].fault == ""
