@@ -5,15 +5,18 @@ owns nothing: no model, no buffer, no key. It reaches the worker by the socket t
 named. Flower sends the text of an exception to the server, so only one fixed text can leave.
 """
 
+from functools import partial
 from pathlib import Path
 
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from fedse.flower.wire import read_request, reply_content
-from fedse.site.socket_client import ask_site
+from fedse.site.socket_client import ask_site, ask_until_served
 
 FAILED = "the site could not pass the message to its worker"
+# Seconds in which a worker that died is started again and has loaded its model.
+PATIENCE = 60.0
 
 app = ClientApp()
 
@@ -32,7 +35,8 @@ def forwarded(message: Message, context: Context) -> RecordDict:
     """What the site's worker answers to this message."""
     request, adapter = read_request(message.content)
     socket, client = _worker(context)
-    reply = ask_site(
+    ask = partial(
+        ask_site,
         socket,
         request,
         adapter,
@@ -41,7 +45,7 @@ def forwarded(message: Message, context: Context) -> RecordDict:
         max_reply_bytes=len(adapter),
         timeout=message.metadata.ttl,
     )
-    return reply_content(reply)
+    return reply_content(ask_until_served(ask, patience=PATIENCE))
 
 
 def _worker(context: Context) -> tuple[Path, int | None]:

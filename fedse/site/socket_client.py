@@ -6,7 +6,8 @@ as a fault number, never as text, because whoever asks may pass it on to the ser
 """
 
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from multiprocessing.connection import Client, Connection
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 from fedse.types import ClientStats
 
 MAX_JSON_BYTES = 64 * 1024
+RETRY_SECONDS = 0.5
 
 # Fault numbers below 20 are exit codes of fedse.errors, raised inside the worker.
 UNREACHABLE, SILENT, GARBLED = 20, 21, 22
@@ -28,6 +30,23 @@ class SiteReply(NamedTuple):
     adapter: bytes = b""
     fault: int = 0
     """0 = none."""
+
+
+def ask_until_served(ask: Callable[[], SiteReply], *, patience: float) -> SiteReply:
+    """What `ask` gives; a worker that died or is being started is asked again for `patience` s.
+
+    A worker that did the work before it died answers from its outbox.
+    """
+    broken_since = None
+    while True:
+        began = time.monotonic()
+        reply = ask()
+        now = time.monotonic()
+        if broken_since is None or now - began > patience:
+            broken_since = now
+        if reply.fault not in (UNREACHABLE, GARBLED) or now - broken_since >= patience:
+            return reply
+        time.sleep(RETRY_SECONDS)
 
 
 def ask_site(

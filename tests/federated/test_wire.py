@@ -4,6 +4,7 @@ import io
 import math
 import subprocess
 import sys
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 from toy_federation import SPEC, ServeToy, first_request, toy_config
 
 from fedse.errors import WireError
+from fedse.flower import client_app
 from fedse.flower.bundle import write_app
 from fedse.flower.client_app import FAILED, app
 from fedse.flower.wire import (
@@ -33,7 +35,14 @@ from fedse.flower.wire import (
     reply_content,
     request_content,
 )
-from fedse.site.socket_client import UNREACHABLE, SiteReply
+from fedse.site import socket_client
+from fedse.site.socket_client import (
+    GARBLED,
+    SILENT,
+    UNREACHABLE,
+    SiteReply,
+    ask_until_served,
+)
 from fedse.types import Adapter, ClientStats
 
 STATS = ClientStats(
@@ -193,7 +202,10 @@ def test_an_exception_of_the_shim_leaves_as_one_fixed_text(adapter: Adapter):
 
 
 @pytest.mark.usefixtures("task_identity")
-def test_a_site_without_a_worker_is_a_fault_of_that_site(adapter: Adapter, tmp_path: Path):
+def test_a_site_without_a_worker_is_a_fault_of_that_site(
+    adapter: Adapter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(client_app, "PATIENCE", 0.0)
     reply = app(asked(toy_config(), adapter), context_of(tmp_path / "none.sock"))
     assert read_reply(reply.content, max_bytes=0).fault == UNREACHABLE
 
@@ -230,3 +242,24 @@ def test_a_checkout_cannot_be_submitted_by_mistake():
     """Flower would pack every JSON and Markdown file that happens to lie in it."""
     with pytest.raises(ValueError, match=r"Missing \[tool\.flwr\.app\] section"):
         load_and_validate(Path(__file__).parents[2] / "pyproject.toml")
+
+
+@pytest.mark.parametrize("fault", [UNREACHABLE, GARBLED])
+def test_a_worker_that_comes_back_is_asked_again(fault: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(socket_client, "RETRY_SECONDS", 0.0)
+    said = [SiteReply(-1, ClientStats(), fault=fault)] * 3 + [SiteReply(0, ClientStats())]
+    assert ask_until_served(lambda: said.pop(0), patience=60.0).fault == 0
+    assert said == []
+
+
+@pytest.mark.parametrize("fault", [0, 2, SILENT, 35])
+def test_a_worker_that_answers_is_asked_once(fault: int):
+    said = [SiteReply(0, ClientStats(), fault=fault)]
+    assert ask_until_served(lambda: said.pop(0), patience=60.0).fault == fault
+
+
+def test_one_that_stays_away_is_a_fault_when_the_patience_is_over(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(socket_client, "RETRY_SECONDS", 0.01)
+    away, began = [SiteReply(-1, ClientStats(), fault=UNREACHABLE)], time.monotonic()
+    assert ask_until_served(lambda: away[0], patience=0.2).fault == UNREACHABLE
+    assert 0.2 <= time.monotonic() - began < 5

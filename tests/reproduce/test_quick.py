@@ -11,7 +11,7 @@ from fedse.reproduce.tables import QUICK_SEEDS
 pytestmark = pytest.mark.reproduction
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(1800)
 def test_exploring_beats_the_demonstrations_alone(tmp_path: Path):
     result = make("main", QUICK_SEEDS, tmp_path, quick=True, jobs=2)
     by_question = {answer.question.worse: answer.found.micro for answer in answers(result)}
