@@ -141,12 +141,13 @@ class Field:
         found = [log for log in logs if log.exists()]
         return "\n".join(f"{log.name}: {log.read_text()[-1500:]}" for log in found)
 
-    def end(self) -> None:
+    def end(self) -> dict[str, int]:
+        """Nothing that was started here runs; exit codes of what did, told to stop by SIGTERM."""
         for process in self.running.values():
             process.send_signal(signal.SIGTERM)
-        for process in self.running.values():
-            process.wait(90)
+        codes = {name: process.wait(90) for name, process in self.running.items()}
         self.running.clear()
+        return codes
 
 
 @contextmanager

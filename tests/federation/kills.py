@@ -112,6 +112,7 @@ def kill_matrix(path: Path, *, times: int, then: Sequence[Happening] = ()) -> Ma
             happening(here, round)
         code = here.wait_for_end(patience)
         assert code == 0, here.last_words()
+        assert set(here.end().values()) == {0}
         return account(here, expected, local)
 
 
@@ -178,6 +179,16 @@ def worker_events(here: Field, site: str) -> list[dict[str, Any]]:
             at = datetime.strptime(stamp, "%Y-%m-%d %H:%M:%S,%f").timestamp()
             found.append({"time": at})
     return found
+
+
+def added(matrices: Sequence[Matrix]) -> Matrix:
+    """What several federations went through, as one."""
+    counts = ("rounds_lost", "counted_twice", "trajectories_lost", "uncommitted", "excluded")
+    return Matrix(
+        kills=[kill for matrix in matrices for kill in matrix.kills],
+        digest_equal=all(matrix.digest_equal for matrix in matrices),
+        **{name: sum(getattr(matrix, name) for matrix in matrices) for name in counts},
+    )
 
 
 def summary(matrix: Matrix) -> dict[str, Any]:
