@@ -43,21 +43,27 @@ class Heard(NamedTuple):
 
 
 class GridAsk:
-    """Asks the nodes that are there; remembers who spoke for whom to name those who fail."""
+    """Asks the nodes that are there; remembers who spoke for whom to name those who fail.
 
-    def __init__(self, grid: Grid, run: Run, *, join_seconds: float) -> None:
+    `well` are the sites that answered last, before this server was started: the others are not
+    waited for. None = nobody was ever asked.
+    """
+
+    def __init__(
+        self, grid: Grid, run: Run, *, join_seconds: float, well: Collection[str] | None = None
+    ) -> None:
         self._grid, self._run, self._join_seconds = grid, run, join_seconds
         self._members = sorted(client.name for client in run.config.clients)
-        self._spoke: dict[int, str] = {}
-        self._registered: dict[int, str] = {}
-        self._well: frozenset[int] | None = None
+        self._spoke: dict[str, str] = {}
+        self._registered: set[str] = set()
+        self._well = None if well is None else frozenset(well)
         self._late = LateReplies(run)
 
     def __call__(
         self, request: Request, adapter: Adapter, *, skip: Collection[str] = ()
     ) -> Iterator[Delivery]:
         content = request_content(request.model_dump(mode="json"), adapter.to_bytes())
-        asking, well = self._begin(len(self._members) - len(skip)), set[int]()
+        asking, well = self._begin(len(self._members) - len(skip)), set[str]()
         while True:
             due = asking.due(self._nodes(request.round, skip), time.monotonic())
             if (rest := asking.ends - time.monotonic()) > 0:
@@ -91,17 +97,17 @@ class GridAsk:
 
     def _nodes(self, round: int, skip: Collection[str]) -> list[Node]:
         """The nodes that may be asked, in the order in which this round prefers them."""
-        nodes = [n for n in present(self._grid) if (n.name or self._spoke.get(n.id)) not in skip]
-        self._registered |= {node.id: node.name for node in nodes if node.name}
+        nodes = [n for n in present(self._grid) if (n.name or self._spoke.get(n.key)) not in skip]
+        self._registered |= {node.name for node in nodes if node.name}
         if not self._run.config.aggregate.goal:
             return nodes
         seed = self._run.config.run.seed
-        return in_order(nodes, {n.id: seed_of(seed, round, n.name or n.id) for n in nodes})
+        return in_order(nodes, {n.key: seed_of(seed, round, n.key) for n in nodes})
 
-    def _arrived(self, asking: Asking) -> Iterator[tuple[Delivery, int]]:
+    def _arrived(self, asking: Asking) -> Iterator[tuple[Delivery, str]]:
         """The answers that settle a node; no more are read than the round needs."""
         for message_id, sent, reply in replies(self._grid, asking.waiting):
-            node = sent.node.id
+            node = sent.node.key
             del asking.waiting[message_id]
             delivery, passing = self._heard(sent.node, reply)
             if passing:
@@ -113,11 +119,11 @@ class GridAsk:
             if asking.enough():
                 return
 
-    def _known(self, node: int) -> str:
-        return self._registered.get(node) or self._spoke.get(node, f"node {node}")
+    def _known(self, node: str) -> str:
+        return self._spoke.get(node, node)
 
     def _heard(self, node: Node, reply: Message | None) -> Heard:
-        known = self._known(node.id)
+        known = self._known(node.key)
         if reply is not None and reply.has_error():
             code = reply.error.code
             fault = Delivery(known, ClientStats(), None, flower_fault(code))
@@ -138,13 +144,13 @@ class GridAsk:
     def _from_member(
         self, node: Node, client: int, stats: ClientStats, data: bytes, fault: int
     ) -> Delivery:
-        known = self._known(node.id)
+        known = self._known(node.key)
         if not 0 <= client < len(self._members):
             return _offence(node, known, "answered for no member")
         name = self._members[client]
-        if node.name != name and (node.name or name in self._registered.values()):
+        if node.name != name and (node.name or name in self._registered):
             return _offence(node, known, f"answered for {name}")
-        self._spoke[node.id] = name
+        self._spoke[node.key] = name
         if fault:
             self._run.emit("answer.abstained", client=name, reason=SITE_FAULTS[fault])
             return Delivery(name, stats, None)
@@ -152,7 +158,7 @@ class GridAsk:
 
     def _read_late(self, sent: Sent, reply: Message | None) -> tuple[str, bytes]:
         """Who is named by its registration alone: a late reply speaks for nobody else."""
-        known = self._known(sent.node.id)
+        known = self._known(sent.node.key)
         if reply is None or reply.has_error():
             return known, b""
         try:

@@ -62,52 +62,52 @@ class Asking:
     rejoin: float
     """Seconds a node that was well is waited for after it vanished or failed."""
     size: Size
-    well: frozenset[int] | None
-    """The nodes that answered the last question; None = there was none."""
+    well: frozenset[str] | None
+    """The nodes that answered the last question, by key; None = there was none."""
     join: float
     """Seconds until which all members are waited for if nobody was asked before."""
-    seen: dict[int, float] = field(default_factory=dict)
+    seen: dict[str, float] = field(default_factory=dict)
     """When each node was last online."""
-    online: frozenset[int] = frozenset()
-    asked: dict[int, Question] = field(default_factory=dict)
+    online: frozenset[str] = frozenset()
+    asked: dict[str, Question] = field(default_factory=dict)
     waiting: dict[str, Sent] = field(default_factory=dict)
-    failed: dict[int, Failure] = field(default_factory=dict)
-    settled: set[int] = field(default_factory=set)
+    failed: dict[str, Failure] = field(default_factory=dict)
+    settled: set[str] = field(default_factory=set)
     """Nodes whose answer is known, good or bad."""
     usable: int = 0
 
     def due(self, nodes: Sequence[Node], now: float) -> list[Node]:
         """The online `nodes`, in the order of preference, that are to be asked now."""
-        self.online = frozenset(node.id for node in nodes)
+        self.online = frozenset(node.key for node in nodes)
         self.seen |= dict.fromkeys(self.online, now)
         bad = len(self.settled) - self.usable + len(self.failed)
         chosen = nodes[: self.size.seats + bad]
-        return [n for n in chosen if n.id not in self.settled and self._is_due(n, now)]
+        return [n for n in chosen if n.key not in self.settled and self._is_due(n, now)]
 
     def _is_due(self, node: Node, now: float) -> bool:
-        question, failure = self.asked.get(node.id), self.failed.get(node.id)
+        question, failure = self.asked.get(node.key), self.failed.get(node.key)
         if question is None or question.since != node.since:
             return True
         return now >= (failure.again if failure else question.again)
 
     def sent(self, messages: Mapping[str, Sent], now: float) -> None:
         for message_id, sent in messages.items():
-            before = self.asked.get(sent.node.id)
+            before = self.asked.get(sent.node.key)
             pause = 2 * before.pause if before else SILENCE_SECONDS
-            self.asked[sent.node.id] = Question(sent.node.since, now + pause, pause)
-            if failure := self.failed.get(sent.node.id):
+            self.asked[sent.node.key] = Question(sent.node.since, now + pause, pause)
+            if failure := self.failed.get(sent.node.key):
                 failure.pause *= 2
                 failure.again = now + failure.pause
             self.waiting[message_id] = sent
 
-    def answered(self, node: int, *, usable: bool) -> dict[str, Sent]:
+    def answered(self, node: str, *, usable: bool) -> dict[str, Sent]:
         """The node's answer is known; its other messages, whose replies come too late."""
         self.settled.add(node)
         self.usable += usable
         self.failed.pop(node, None)
         return self._withdrawn(node)
 
-    def faltered(self, node: int, reason: str, now: float) -> None:
+    def faltered(self, node: str, reason: str, now: float) -> None:
         """The node failed in a way that may pass; it can still answer."""
         known = self.failed.get(node)
         if known:
@@ -122,32 +122,32 @@ class Asking:
         """Enough answered, or nobody who could still answer is worth the wait."""
         if self.enough() or now >= self.ends:
             return True
-        if any(sent.node.id in self.online for sent in self.waiting.values()):
+        if any(sent.node.key in self.online for sent in self.waiting.values()):
             return False
         if self.well is None and len(self.seen) < self.size.seats and now < self.join:
             return False
         hoped = self.seen.keys() if self.well is None else self.well
         return not any(self._may_return(node, now) for node in hoped)
 
-    def _may_return(self, node: int, now: float) -> bool:
+    def _may_return(self, node: str, now: float) -> bool:
         if node in self.settled:
             return False
         failure = self.failed.get(node)
         since = failure.first if failure else self.seen.get(node, self.begun)
         return now < since + self.rejoin
 
-    def failures(self) -> Iterator[tuple[int, str]]:
+    def failures(self) -> Iterator[tuple[str, str]]:
         """The nodes that failed to the end, and why."""
         for node, failure in sorted(self.failed.items()):
             yield node, failure.reason
 
-    def _withdrawn(self, node: int) -> dict[str, Sent]:
-        gone = {i: sent for i, sent in self.waiting.items() if sent.node.id == node}
+    def _withdrawn(self, node: str) -> dict[str, Sent]:
+        gone = {i: sent for i, sent in self.waiting.items() if sent.node.key == node}
         for message_id in gone:
             del self.waiting[message_id]
         return gone
 
 
-def in_order(nodes: Iterable[Node], draw: Mapping[int, int]) -> list[Node]:
+def in_order(nodes: Iterable[Node], draw: Mapping[str, int]) -> list[Node]:
     """By drawn number, so that nobody can know beforehand who is left out."""
-    return sorted(nodes, key=lambda node: (draw.get(node.id, 0), node.id))
+    return sorted(nodes, key=lambda node: (draw.get(node.key, 0), node.id))

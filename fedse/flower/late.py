@@ -25,10 +25,10 @@ class LateReplies:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._waiting: dict[str, Sent] = {}
-        self._counted: dict[tuple[int, int], str] = {}
+        self._counted: dict[tuple[int, str], str] = {}
         self._next = 0.0
 
-    def counted(self, round: int, node: int, adapter: bytes) -> None:
+    def counted(self, round: int, node: str, adapter: bytes) -> None:
         """This answer of the round was taken; the same one again is no news."""
         self._counted[round, node] = _digest(adapter)
 
@@ -46,7 +46,7 @@ class LateReplies:
         for message_id, sent, reply in replies(grid, self._waiting):
             del self._waiting[message_id]
             client, adapter = read(sent, reply)
-            again = self._counted.get((sent.round, sent.node.id)) == _digest(adapter)
+            again = self._counted.get((sent.round, sent.node.key)) == _digest(adapter)
             self._run.emit(
                 "answer.late", round=sent.round, client=client, bytes=len(adapter), again=again
             )

@@ -25,6 +25,11 @@ class Node(NamedTuple):
     since: str
     """When it last came online; one that came back does not know what it was asked before."""
 
+    @property
+    def key(self) -> str:
+        """By what it is known from one question to the next, also over a restart of the server."""
+        return self.name or f"node {self.id}"
+
 
 class Sent(NamedTuple):
     """A message on its way: to whom, and when it is no longer worth an answer."""

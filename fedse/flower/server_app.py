@@ -16,6 +16,7 @@ from fedse.coordinator import federate
 from fedse.errors import ConfigError
 from fedse.events import Fact
 from fedse.flower.ask import GridAsk
+from fedse.run import Run
 from fedse.run_folder import held, open_run
 
 app = ServerApp()
@@ -31,8 +32,16 @@ def main(grid: Grid, context: Context) -> None:
             hint="flwr run APP SUPERLINK --run-config 'run-dir=\"/path/to/run\"'",
         )
     with held(folder), closing(open_run(folder, clock=time.time, observers=[_print])) as run:
-        ask = GridAsk(grid, run, join_seconds=float(context.run_config["join-seconds"]))
-        federate(run, ask, clock=time.time)
+        join = float(context.run_config["join-seconds"])
+        # Nodes of a simulation have no names of their own by which they could be missed.
+        well = None if context.run_config["sites"] else answered_last(run)
+        federate(run, GridAsk(grid, run, join_seconds=join, well=well), clock=time.time)
+
+
+def answered_last(run: Run) -> tuple[str, ...] | None:
+    """The members of the last committed round; None = there is none yet."""
+    last = next(iter(list(run.results())[-1:]), None)
+    return (*last.voters, *last.abstained) if last else None
 
 
 def _print(event: str, facts: Mapping[str, Fact]) -> None:

@@ -25,7 +25,7 @@ def nodes(*ids: int, since: str = "") -> list[Node]:
 
 
 def asking(members: int = 3, *, goal: int = 0, well: set[int] | None = None) -> Asking:
-    known = None if well is None else frozenset(well)
+    known = None if well is None else frozenset(f"site-{i}" for i in well)
     size = size_of(members, goal)
     return Asking(begun=0, ends=DEADLINE, rejoin=REJOIN, size=size, well=known, join=JOIN)
 
@@ -40,13 +40,13 @@ def ask(one: Asking, found: list[Node], now: float) -> list[int]:
 def answer(one: Asking, node: int, *, usable: bool = True) -> dict[str, Sent]:
     message = next(i for i, sent in one.waiting.items() if sent.node.id == node)
     del one.waiting[message]
-    return one.answered(node, usable=usable)
+    return one.answered(f"site-{node}", usable=usable)
 
 
 def falter(one: Asking, node: int, now: float) -> None:
     message = next(i for i, sent in one.waiting.items() if sent.node.id == node)
     del one.waiting[message]
-    one.faltered(node, "went offline", now)
+    one.faltered(f"site-{node}", "went offline", now)
 
 
 def test_everybody_is_asked_once_and_the_round_closes_with_the_last_answer():
@@ -89,7 +89,7 @@ def test_who_failed_in_a_passing_way_is_asked_again_after_a_pause_that_grows():
     assert asked[1] == FAILED_SECONDS
     assert not one.over(REJOIN - 1)
     assert one.over(REJOIN)
-    assert list(one.failures()) == [(1, "went offline")]
+    assert list(one.failures()) == [("site-1", "went offline")]
 
 
 def test_one_that_failed_and_then_answers_has_not_failed():
@@ -124,6 +124,16 @@ def test_an_absent_site_never_hangs_a_round():
     answer(one, 1)
     answer(one, 2)
     assert one.over(0)
+
+
+def test_after_a_restart_only_who_answered_before_is_waited_for():
+    one = asking(3, well={1, 2})
+    ask(one, nodes(1), 0)
+    answer(one, 1)
+    assert not one.over(REJOIN - 1)
+    ask(one, nodes(1, 2), 30)
+    answer(one, 2)
+    assert one.over(30)
 
 
 def test_at_the_first_round_all_members_are_waited_for_but_not_for_ever():
@@ -171,7 +181,8 @@ def test_who_fails_is_replaced_by_the_next_in_the_draw():
 
 
 @given(st.permutations(range(6)), st.dictionaries(st.integers(0, 5), st.integers(0, 99)))
-def test_the_draw_does_not_depend_on_the_order_of_arrival(order, draw):
+def test_the_draw_does_not_depend_on_the_order_of_arrival(order, drawn):
+    draw = {f"site-{i}": number for i, number in drawn.items()}
     assert in_order(nodes(*order), draw) == in_order(nodes(*range(6)), draw)
 
 
@@ -180,9 +191,9 @@ def test_no_node_counts_twice_whatever_happens(happenings):
     """a = answers, n = answers badly, f = fails for now, v = vanishes and comes back."""
     one, since = asking(4), dict.fromkeys(range(4), 0)
     for now, (what, node) in enumerate(happenings):
-        found = [Node(i, "", str(since[i])) for i in range(4)]
+        found = [Node(i, f"site-{i}", str(since[i])) for i in range(4)]
         asked = ask(one, found, float(now))
-        assert not set(asked) & one.settled
+        assert not {f"site-{i}" for i in asked} & one.settled
         waits = any(sent.node.id == node for sent in one.waiting.values())
         if what == "v":
             since[node] += 1
@@ -191,5 +202,5 @@ def test_no_node_counts_twice_whatever_happens(happenings):
         elif waits:
             answer(one, node, usable=what == "a")
     assert one.usable <= len(one.settled) <= 4
-    assert not {sent.node.id for sent in one.waiting.values()} & one.settled
+    assert not {sent.node.key for sent in one.waiting.values()} & one.settled
     assert not set(one.failed) & one.settled

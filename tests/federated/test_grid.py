@@ -264,3 +264,11 @@ def test_a_run_that_flower_gave_up_is_no_nodes_fault(run: Run):
 
     with pytest.raises(RunNotRunningException):
         heard(run, {NodeInfo(1): gone, NodeInfo(2): votes(1)})
+
+
+def test_a_server_that_was_started_again_does_not_wait_for_who_was_away_before(run: Run):
+    answers = {NodeInfo(1, "alpha"): votes(0), NodeInfo(2, "beta"): votes(1)}
+    adapter, began = toy_adapter(SPEC, 9), time.monotonic()
+    ask = GridAsk(FakeGrid(answers), run, join_seconds=100.0, well=("alpha", "beta"))
+    assert [d.client for d in ask(first_request(run.config, adapter), adapter)] == ["alpha", "beta"]
+    assert time.monotonic() - began < 5
