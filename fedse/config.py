@@ -6,7 +6,7 @@ what belongs to one client is its own `[[clients]]` entry and never comes from t
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from fedse.types import CLIENT_NAME, digest_of
 
@@ -112,6 +112,12 @@ class Aggregate(Section):
     """Seconds a round waits for replies (Flower driver)."""
     rejoin: Annotated[float, Field(ge=0)] = 90.0
     """Seconds a round waits for a site that answered the last one and is gone now."""
+
+    @model_validator(mode="after")
+    def _reachable(self) -> "Aggregate":
+        if 0 < self.goal < self.min_clients:
+            raise ValueError(f"goal {self.goal} is less than min_clients {self.min_clients}")
+        return self
 
 
 class Eval(Section):

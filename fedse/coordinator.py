@@ -14,7 +14,7 @@ from fedse.aggregate.quarantine import Past, past_of, quarantined, rejected
 from fedse.aggregate.validate import believed, parse_adapter, shortened
 from fedse.base_model import initial_adapter
 from fedse.errors import RunError
-from fedse.export import export_adapter
+from fedse.export import export_once
 from fedse.ledger import Ledger
 from fedse.ledger_records import note_end, note_round, run_ledger
 from fedse.parties import Answer, Merged
@@ -268,9 +268,7 @@ def _absent(run: Run, answers: dict[str, Answer], faults: list[Exclusion]) -> tu
 
 
 def _export(run: Run, index: int) -> None:
-    folder = run.path / "adapters" / f"round-{index:03d}"
-    if not folder.exists():
-        export_adapter(run.adapter(index), folder)
+    export_once(run.adapter(index), run.path / "adapters" / f"round-{index:03d}")
 
 
 def _inbox(run: Run) -> Path:

@@ -41,12 +41,26 @@ def export_adapter(adapter: Adapter, folder: Path) -> Path:
         digest=adapter.digest,
         base_digest=spec.base_digest,
     )
+    files: dict[str, str | bytes] = {
+        "adapter_config.json": json.dumps(config, indent=2, sort_keys=True) + "\n",
+        "README.md": card,
+        "adapter_model.safetensors": adapter.to_bytes(),
+    }
     with boundary(StoreError, f"export to {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
-        _write(folder / "adapter_config.json", json.dumps(config, indent=2, sort_keys=True) + "\n")
-        _write(folder / "README.md", card)
-        _write(folder / "adapter_model.safetensors", adapter.to_bytes())
+        for name, content in files.items():
+            _write(folder / name, content)
     return folder
+
+
+def export_once(adapter: Adapter, folder: Path) -> None:
+    """`folder` holds the adapter; it does not exist before it is whole, whoever is killed."""
+    if folder.exists():
+        return
+    beside = folder.with_name(f".{folder.name}")
+    export_adapter(adapter, beside)
+    with boundary(StoreError, f"export to {folder}"):
+        beside.rename(folder)
 
 
 def _write(path: Path, content: str | bytes) -> None:

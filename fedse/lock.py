@@ -1,9 +1,11 @@
 """One process at a time works on a folder; the lock ends with the process, however that ends."""
 
 import fcntl
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from fedse.errors import StoreError, boundary
 
@@ -16,15 +18,25 @@ def locked(folder: Path, *, busy: str, hint: str) -> Iterator[None]:
     with boundary(StoreError, f"lock of {folder}"):
         file = (folder / LOCK).open("ab")
     with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise StoreError(busy, hint=hint) from None
+        if not _taken(file):
+            raise StoreError(busy, hint=hint)
         yield
 
 
+def _taken(file: BinaryIO) -> bool:
+    """Tried for a second: whoever looks whether it is held, holds it for a moment."""
+    for _ in range(20):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(0.05)
+        else:
+            return True
+    return False
+
+
 def is_locked(folder: Path) -> bool:
-    """Whether some process holds `folder` right now; leaves no trace."""
+    """Whether some process holds `folder` right now."""
     lock = folder / LOCK
     if not lock.is_file():
         return False

@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fedse.run import Observer
@@ -39,5 +39,7 @@ def _read(log: Path, observer: Observer, ended: threading.Event) -> None:
         whole = data[: data.rfind(b"\n") + 1]
         seen += len(whole)
         for line in whole.splitlines():
-            entry = json.loads(line)
-            observer(entry["event"], entry)
+            # A process killed while writing leaves half a line, with the next one glued to it.
+            with suppress(json.JSONDecodeError):
+                entry = json.loads(line)
+                observer(entry["event"], entry)

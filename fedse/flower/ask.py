@@ -1,4 +1,4 @@
-"""Ask all nodes of a round over Flower's Grid and hear what arrives in time.
+"""Ask the nodes of a round over Flower's Grid and hear what arrives in time.
 
 Whatever one node sends, or fails to send, is that node's fault and never the end of the run. Each
 node counts once: the first answer that can be read settles it, any other is late.
@@ -12,10 +12,11 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 
 from fedse.aggregate.quarantine import rejected
+from fedse.aggregate.validate import parse_adapter
 from fedse.coordinator import Delivery, Request
-from fedse.errors import WireError
+from fedse.errors import AdapterRejected, WireError
 from fedse.federation.policy import ABSTAINS
-from fedse.flower.asking import Asking, in_order, size_of
+from fedse.flower.asking import Asking, Worth, in_order, size_of
 from fedse.flower.faults import (
     PASSING_AT_SITE,
     PASSING_IN_FLOWER,
@@ -24,7 +25,7 @@ from fedse.flower.faults import (
     site_fault,
 )
 from fedse.flower.late import LateReplies
-from fedse.flower.post import Node, Sent, present, replies, send
+from fedse.flower.post import Mailbox, Node, Sent
 from fedse.flower.wire import read_reply, request_content
 from fedse.run import Run
 from fedse.seeds import seed_of
@@ -45,35 +46,35 @@ class Heard(NamedTuple):
 class GridAsk:
     """Asks the nodes that are there; remembers who spoke for whom to name those who fail.
 
-    `well` are the sites that answered last, before this server was started: the others are not
-    waited for. None = nobody was ever asked.
+    `well` are the sites that answered last, before this server was started: of the others no more
+    are waited for than the round needs. None = nobody was ever asked.
     """
 
     def __init__(
         self, grid: Grid, run: Run, *, join_seconds: float, well: Collection[str] | None = None
     ) -> None:
-        self._grid, self._run, self._join_seconds = grid, run, join_seconds
+        self._mailbox, self._run, self._join_seconds = Mailbox(grid), run, join_seconds
         self._members = sorted(client.name for client in run.config.clients)
         self._spoke: dict[str, str] = {}
         self._registered: set[str] = set()
         self._well = None if well is None else frozenset(well)
+        self._took: dict[str, float] = {}
         self._late = LateReplies(run)
 
     def __call__(
         self, request: Request, adapter: Adapter, *, skip: Collection[str] = ()
     ) -> Iterator[Delivery]:
         content = request_content(request.model_dump(mode="json"), adapter.to_bytes())
-        asking, well = self._begin(len(self._members) - len(skip)), set[str]()
+        asking, well = self._begin(request, len(self._members) - len(skip)), set[str]()
         while True:
             due = asking.due(self._nodes(request.round, skip), time.monotonic())
-            if (rest := asking.ends - time.monotonic()) > 0:
-                messages = send(self._grid, due, content, round=request.round, seconds=rest)
-                asking.sent(messages, time.monotonic())
+            messages = self._mailbox.send(due, content, round=request.round)
+            asking.sent(messages, time.monotonic())
             for delivery, node in self._arrived(asking):
                 if not delivery.fault:
                     well.add(node)
                 yield delivery
-            self._late.look(self._grid, self._read_late)
+            self._late.look(self._mailbox, self._read_late)
             if asking.over(time.monotonic()):
                 break
             time.sleep(POLL_SECONDS)
@@ -82,22 +83,27 @@ class GridAsk:
             yield Delivery(self._known(node), ClientStats(), None, reason)
         self._well = frozenset(well)
 
-    def _begin(self, members: int) -> Asking:
+    def _begin(self, request: Request, members: int) -> Asking:
         limits, now = self._run.config.aggregate, time.monotonic()
         # The wait for sites to come at all does not use up the time they have to answer.
-        join = now + (self._join_seconds if self._well is None else 0.0)
+        join, self._join_seconds = now + self._join_seconds, 0.0
         return Asking(
             begun=now,
             ends=join + limits.deadline,
             rejoin=limits.rejoin,
-            size=size_of(members, limits.goal),
+            # The last adapter is measured by all.
+            size=size_of(members, limits.goal if request.train else 0),
             well=self._well,
             join=join,
+            needed=limits.min_clients,
+            took=self._took,
         )
 
     def _nodes(self, round: int, skip: Collection[str]) -> list[Node]:
         """The nodes that may be asked, in the order in which this round prefers them."""
-        nodes = [n for n in present(self._grid) if (n.name or self._spoke.get(n.key)) not in skip]
+        nodes = [
+            n for n in self._mailbox.present() if (n.name or self._spoke.get(n.key)) not in skip
+        ]
         self._registered |= {node.name for node in nodes if node.name}
         if not self._run.config.aggregate.goal:
             return nodes
@@ -106,18 +112,33 @@ class GridAsk:
 
     def _arrived(self, asking: Asking) -> Iterator[tuple[Delivery, str]]:
         """The answers that settle a node; no more are read than the round needs."""
-        for message_id, sent, reply in replies(self._grid, asking.waiting):
+        for message_id, sent, reply in self._mailbox.replies(asking.waiting):
             node = sent.node.key
             del asking.waiting[message_id]
             delivery, passing = self._heard(sent.node, reply)
             if passing:
                 asking.faltered(node, delivery.fault, time.monotonic())
                 continue
-            self._late.expect(asking.answered(node, usable=not delivery.fault))
+            self._took[node] = time.monotonic() - asking.begun
+            self._late.expect(asking.answered(node, self._worth(delivery)))
             self._late.counted(sent.round, node, delivery.adapter or b"")
             yield delivery, node
             if asking.enough():
                 return
+
+    def _worth(self, delivery: Delivery) -> Worth:
+        """Only a vote that will count brings a round nearer to its goal."""
+        if delivery.fault:
+            return Worth.NOTHING
+        if delivery.adapter is None:
+            return Worth.NO_VOTE
+        limits = self._run.config.aggregate
+        if limits.goal:
+            try:
+                parse_adapter(delivery.adapter, self._run.spec, limits)
+            except AdapterRejected:
+                return Worth.NOTHING
+        return Worth.VOTE
 
     def _known(self, node: str) -> str:
         return self._spoke.get(node, node)
@@ -129,7 +150,8 @@ class GridAsk:
             fault = Delivery(known, ClientStats(), None, flower_fault(code))
             return Heard(fault, code in PASSING_IN_FLOWER)
         if reply is None:
-            return Heard(_offence(node, known, "the reply cannot be read"))
+            # Perhaps not the node's fault: what Flower reads with a reply may be another's.
+            return Heard(Delivery(known, ClientStats(), None, "the reply cannot be read"), True)
         try:
             client, stats, data, fault_number = read_reply(
                 reply.content, max_bytes=self._run.spec.nbytes
@@ -156,15 +178,16 @@ class GridAsk:
             return Delivery(name, stats, None)
         return Delivery(name, stats, data or None)
 
-    def _read_late(self, sent: Sent, reply: Message | None) -> tuple[str, bytes]:
-        """Who is named by its registration alone: a late reply speaks for nobody else."""
+    def _read_late(self, sent: Sent, reply: Message | None) -> tuple[str, bytes] | None:
+        """Who sent it and its adapter; None = Flower's own word that none will come."""
+        if reply is not None and reply.has_error():
+            return None
         known = self._known(sent.node.key)
-        if reply is None or reply.has_error():
-            return known, b""
         try:
-            return known, read_reply(reply.content, max_bytes=self._run.spec.nbytes).adapter
+            said = read_reply(reply.content, max_bytes=self._run.spec.nbytes) if reply else None
         except WireError:
-            return known, b""
+            said = None
+        return known, said.adapter if said else b""
 
 
 def _offence(node: Node, known: str, what: str) -> Delivery:

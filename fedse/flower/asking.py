@@ -7,6 +7,7 @@ twice costs little and waiting for a message that was lost costs the round.
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import NamedTuple
 
 from fedse.flower.post import Node, Sent
@@ -18,6 +19,12 @@ ASK_ALL, SPARE = 20, 1.3
 SILENCE_SECONDS = 20.0
 # The same for a node that said it failed.
 FAILED_SECONDS = 2.0
+
+
+class Worth(Enum):
+    """What an answer is worth to a round."""
+
+    NOTHING, NO_VOTE, VOTE = range(3)
 
 
 class Size(NamedTuple):
@@ -43,6 +50,10 @@ class Question:
     again: float
     """From when on silence is a reason to ask again."""
     pause: float
+    times: int = 1
+    """How often it was asked in this round."""
+    rest: float = 0.0
+    """Until when a node that comes and goes is not asked again."""
 
 
 @dataclass
@@ -65,7 +76,11 @@ class Asking:
     well: frozenset[str] | None
     """The nodes that answered the last question, by key; None = there was none."""
     join: float
-    """Seconds until which all members are waited for if nobody was asked before."""
+    """Until when all members are waited for if nobody was asked before."""
+    needed: int = 1
+    """Valid answers below which the round would be abandoned: until `join` more are waited for."""
+    took: Mapping[str, float] = field(default_factory=dict)
+    """Seconds each node took for its last answer; silence is no news before twice that."""
     seen: dict[str, float] = field(default_factory=dict)
     """When each node was last online."""
     online: frozenset[str] = frozenset()
@@ -74,36 +89,65 @@ class Asking:
     failed: dict[str, Failure] = field(default_factory=dict)
     settled: set[str] = field(default_factory=set)
     """Nodes whose answer is known, good or bad."""
-    usable: int = 0
+    votes: int = 0
+    valid: int = 0
+    """Answers that are no fault, votes and others."""
 
-    def due(self, nodes: Sequence[Node], now: float) -> list[Node]:
-        """The online `nodes`, in the order of preference, that are to be asked now."""
+    def due(self, nodes: Sequence[Node], now: float) -> dict[Node, float]:
+        """The online `nodes`, in the order of preference, that are to be asked now.
+
+        Each with the seconds for which it is asked: until the deadline, or, if it merely was
+        silent, until it would be asked once more. So one question at most waits for a busy node.
+        """
         self.online = frozenset(node.key for node in nodes)
         self.seen |= dict.fromkeys(self.online, now)
-        bad = len(self.settled) - self.usable + len(self.failed)
-        chosen = nodes[: self.size.seats + bad]
-        return [n for n in chosen if n.key not in self.settled and self._is_due(n, now)]
+        vain = len(self.settled) - self.votes + len(self.failed) + self._silent()
+        chosen = nodes[: self.size.seats + vain]
+        rest = self.ends - now
+        if rest <= 0:
+            return {}
+        due = [n for n in chosen if n.key not in self.settled and self._is_due(n, now)]
+        return {n: min(rest, self._pause(n)) if self._is_silent(n) else rest for n in due}
+
+    def _silent(self) -> int:
+        """Nodes that were asked more than once in vain: others are asked in their place."""
+        out = self.settled | self.failed.keys()
+        return sum(q.times > 1 for node, q in self.asked.items() if node not in out)
+
+    def _is_silent(self, node: Node) -> bool:
+        question = self.asked.get(node.key)
+        return bool(question and question.since == node.since and node.key not in self.failed)
+
+    def _pause(self, node: Node) -> float:
+        """Seconds of silence after which the node is asked once more than it was."""
+        before = self.asked.get(node.key)
+        return 2 * before.pause if before else max(SILENCE_SECONDS, 2 * self.took.get(node.key, 0))
 
     def _is_due(self, node: Node, now: float) -> bool:
         question, failure = self.asked.get(node.key), self.failed.get(node.key)
-        if question is None or question.since != node.since:
+        if question is None:
             return True
+        if question.since != node.since:
+            return now >= question.rest
         return now >= (failure.again if failure else question.again)
 
     def sent(self, messages: Mapping[str, Sent], now: float) -> None:
         for message_id, sent in messages.items():
-            before = self.asked.get(sent.node.key)
-            pause = 2 * before.pause if before else SILENCE_SECONDS
-            self.asked[sent.node.key] = Question(sent.node.since, now + pause, pause)
+            pause, before = self._pause(sent.node), self.asked.get(sent.node.key)
+            times = before.times + 1 if before else 1
+            # A second at first, twice as long each time.
+            rest = now + 2.0 ** (times - 1)
+            self.asked[sent.node.key] = Question(sent.node.since, now + pause, pause, times, rest)
             if failure := self.failed.get(sent.node.key):
                 failure.pause *= 2
                 failure.again = now + failure.pause
             self.waiting[message_id] = sent
 
-    def answered(self, node: str, *, usable: bool) -> dict[str, Sent]:
+    def answered(self, node: str, worth: Worth) -> dict[str, Sent]:
         """The node's answer is known; its other messages, whose replies come too late."""
         self.settled.add(node)
-        self.usable += usable
+        self.votes += worth is Worth.VOTE
+        self.valid += worth is not Worth.NOTHING
         self.failed.pop(node, None)
         return self._withdrawn(node)
 
@@ -116,7 +160,7 @@ class Asking:
             self.failed[node] = Failure(reason, now, now + FAILED_SECONDS, FAILED_SECONDS)
 
     def enough(self) -> bool:
-        return self.usable >= self.size.goal
+        return self.votes >= self.size.goal
 
     def over(self, now: float) -> bool:
         """Enough answered, or nobody who could still answer is worth the wait."""
@@ -124,7 +168,10 @@ class Asking:
             return True
         if any(sent.node.key in self.online for sent in self.waiting.values()):
             return False
-        if self.well is None and len(self.seen) < self.size.seats and now < self.join:
+        few = (
+            self.valid < self.needed if self.well is not None else len(self.seen) < self.size.seats
+        )
+        if few and now < self.join:
             return False
         hoped = self.seen.keys() if self.well is None else self.well
         return not any(self._may_return(node, now) for node in hoped)

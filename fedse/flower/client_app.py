@@ -17,6 +17,8 @@ from fedse.site.socket_client import ask_site, ask_until_served
 FAILED = "the site could not pass the message to its worker"
 # Seconds in which a worker that died is started again and has loaded its model.
 PATIENCE = 60.0
+# So many deaths over one request are not by accident.
+TRIES = 5
 
 app = ClientApp()
 
@@ -45,7 +47,7 @@ def forwarded(message: Message, context: Context) -> RecordDict:
         max_reply_bytes=len(adapter),
         timeout=message.metadata.ttl,
     )
-    return reply_content(ask_until_served(ask, patience=PATIENCE))
+    return reply_content(ask_until_served(ask, patience=PATIENCE, tries=TRIES))
 
 
 def _worker(context: Context) -> tuple[Path, int | None]:

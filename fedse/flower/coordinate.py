@@ -7,13 +7,14 @@ these is started again when it ends, and so is the server's app.
 
 import re
 import shutil
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from fedse.errors import MachineError, RunError
-from fedse.federation.folder import Federation, nodes, write_nodes
+from fedse.federation.folder import Federation, write_nodes
 from fedse.flower.keep import Kept, Tell
 from fedse.flower.processes import Processes, Started, command, environment, healthy, tail
 from fedse.flower.superlink import (
@@ -30,7 +31,6 @@ from fedse.lock import locked
 
 PROXY_SECONDS = 10.0
 LOOK_SECONDS = 0.2
-STOP_SECONDS = 30.0
 
 
 class Server:
@@ -41,16 +41,29 @@ class Server:
         self._kept: list[Kept] = []
         self._superexec: Kept | None = None
         self._stopping: list[Started] = []
+        self._said = (processes.logs, 0)
         self._settings: dict[str, str | float] = {"run-dir": str(federation.run)}
 
-    def keep(self, name: str, line: list[str], ready: Callable[[], bool], seconds: float) -> Kept:
-        """`line` runs under `name`, is ready, and is started again whenever it ends."""
-        kept = Kept(
-            self._processes,
-            lambda: self._processes.start(name, line),
-            tell=self._tell,
-            ready=ready,
-        )
+    def keep(
+        self,
+        name: str,
+        line: list[str],
+        ready: Callable[[], bool],
+        seconds: float,
+        *,
+        mark: Path | None = None,
+    ) -> Kept:
+        """`line` runs under `name`, is ready, and is started again whenever it ends.
+
+        `mark` is a file that one before it may have left, and that would look like being ready.
+        """
+
+        def start() -> Started:
+            if mark:
+                mark.unlink(missing_ok=True)
+            return self._processes.start(name, line)
+
+        kept = Kept(self._processes, start, tell=self._tell, ready=ready)
         self._kept.append(kept)
         self._wait(name, ready, seconds)
         return kept
@@ -68,13 +81,18 @@ class Server:
     def submit(self) -> str:
         """The app was given to the SuperLink; the number of its run there."""
         line = submit_command(self._federation.path, self._settings)
+        self._said = self._superexec_log()
         started = self._processes.start("run", [*line, "--format", "json"])
         ends = time.monotonic() + START_SECONDS
-        while (code := self._processes.collect(started)) is None:
-            if time.monotonic() >= ends:
-                started.process.kill()
-            self.look()
-            time.sleep(LOOK_SECONDS)
+        try:
+            while (code := self._processes.collect(started)) is None:
+                if time.monotonic() >= ends:
+                    started.process.kill()
+                self.look()
+                time.sleep(LOOK_SECONDS)
+        except RunError:
+            started.process.kill()
+            raise
         found = re.search(r'"run-id":\s*"(\d+)"', started.log.read_text(errors="replace"))
         if code or found is None:
             raise RunError(f"the app could not be submitted{tail(started.log)}")
@@ -86,8 +104,16 @@ class Server:
         self._stopping.append(self._processes.start("stop", line))
 
     def cause(self) -> str:
+        log, size = self._superexec_log()
+        # The app's words are in the log of the SuperExec that ran it, after the submission.
+        before, start = self._said
+        return cause_in(log, start=start if log == before else 0) if size else ""
+
+    def _superexec_log(self) -> tuple[Path, int]:
         started = self._superexec.started if self._superexec else None
-        return cause_in(started.log) if started else ""
+        if started is None:
+            return self._processes.logs, 0
+        return started.log, started.log.stat().st_size
 
     def run(self, *, wait: float) -> str:
         """All rounds are committed; digest of the final adapter."""
@@ -149,9 +175,8 @@ def _start_proxy(federation: Federation, server: Server, nginx: str) -> None:
     """nginx answers at the federation's port."""
     folder, pid = federation.path, federation.path / "nginx.pid"
     place = ["-p", f"{folder}/", "-c", str(folder / "nginx.conf"), "-e", "logs/nginx-error.log"]
-    # nginx writes its number once it has its port; an earlier one may have left the file.
-    pid.unlink(missing_ok=True)
-    server.keep("nginx", [nginx, *place], pid.exists, PROXY_SECONDS)
+    # nginx writes its number once it has its port.
+    server.keep("nginx", [nginx, *place], pid.exists, PROXY_SECONDS, mark=pid)
 
 
 def introduce(federation: Federation) -> bool:
@@ -172,29 +197,31 @@ def _processes(federation: Federation) -> Processes:
 
 
 def _introduce(federation: Federation, processes: Processes) -> None:
-    """Each enrolled site is registered under its name; one that is no more is unregistered."""
-    known, sites = nodes(federation), federation.sites.members
-    enrolled = {name for name, site in sites.items() if site.state == "enrolled"}
+    """Each enrolled site is registered under its name; one that is no more is unregistered.
+
+    Who is registered is asked of the SuperLink: a list of our own could have missed a kill.
+    """
     flwr = [command("flwr"), "supernode"]
-    for site in sorted(set(known) - enrolled):
-        leave = [*flwr, "unregister", str(known[site]), CONNECTION]
-        processes.succeed({f"unregister-{site}": leave}, seconds=START_SECONDS)
-        del known[site]
-        write_nodes(federation, known)
+    known, sites = _listed(federation), federation.sites.members
+    enrolled = {name for name, site in sites.items() if site.state == "enrolled"}
     # Side by side: each command takes Flower some seconds.
-    entering = {
-        site: [*flwr, "register", str(federation.path / "sites" / f"{site}.pub"), CONNECTION,
-               "--name", site, "--format", "json"]
-        for site in sorted(enrolled - set(known))
-    }  # fmt: skip
-    commands = {f"register-{site}": line for site, line in entering.items()}
-    logs = processes.succeed(commands, seconds=START_SECONDS)
-    known |= {site: _node_id(log, site) for site, log in zip(entering, logs, strict=True)}
+    lines = {
+        f"unregister-{site}": [*flwr, "unregister", str(known[site]), CONNECTION]
+        for site in sorted(set(known) - enrolled)
+    }
+    for site in sorted(enrolled - set(known)):
+        key = str(federation.path / "sites" / f"{site}.pub")
+        lines[f"register-{site}"] = [*flwr, "register", key, CONNECTION, "--name", site]
+    if lines:
+        processes.succeed(lines, seconds=START_SECONDS)
+        known = _listed(federation)
     write_nodes(federation, known)
 
 
-def _node_id(log: Path, site: str) -> int:
-    found = re.search(r'"node-id":\s*"?(\d+)', log.read_text(errors="replace"))
-    if found is None:
-        raise RunError(f"Flower did not say which node {site} became", hint=f"less {log}")
-    return int(found[1])
+def _listed(federation: Federation) -> dict[str, int]:
+    """The registered nodes by name, from the SuperLink's own database; its commands tell none."""
+    file = f"file:{federation.path / 'superlink.db'}?mode=ro"
+    with closing(sqlite3.connect(file, uri=True, timeout=20)) as db:
+        rows = db.execute("SELECT name, node_id FROM node WHERE status != 'unregistered'")
+        # It keeps numbers with a sign.
+        return {name: number % 2**64 for name, number in rows}

@@ -1,4 +1,4 @@
-"""One process of a site that must always run: started again whenever it ended."""
+"""One process that must always run: started again whenever it ended."""
 
 from collections.abc import Callable
 

@@ -5,9 +5,8 @@ import time
 from collections.abc import Callable, Mapping
 
 from flwr.app import Message
-from flwr.serverapp import Grid
 
-from fedse.flower.post import Sent, replies
+from fedse.flower.post import Mailbox, Sent
 from fedse.run import Run, write_durably
 
 # Seconds between two looks; nobody waits for these.
@@ -15,8 +14,8 @@ LOOK_SECONDS = 5.0
 KEPT_FILES = 20
 FOLDER = "late"
 
-Read = Callable[[Sent, Message | None], tuple[str, bytes]]
-"""Who sent a reply and its adapter, empty if there is none or it cannot be read."""
+Read = Callable[[Sent, Message | None], tuple[str, bytes] | None]
+"""Who sent a reply and its adapter, empty if it cannot be read; None = there is no reply."""
 
 
 class LateReplies:
@@ -36,16 +35,19 @@ class LateReplies:
         """A reply to any of `messages` is late from now on."""
         self._waiting |= messages
 
-    def look(self, grid: Grid, read: Read) -> None:
+    def look(self, mailbox: Mailbox, read: Read) -> None:
         """Late replies that are there were noted in the run's log, and their adapters kept."""
         now = time.monotonic()
         if now < self._next:
             return
         self._next = now + LOOK_SECONDS
         self._waiting = {i: sent for i, sent in self._waiting.items() if now < sent.expires}
-        for message_id, sent, reply in replies(grid, self._waiting):
+        for message_id, sent, reply in mailbox.replies(self._waiting):
             del self._waiting[message_id]
-            client, adapter = read(sent, reply)
+            found = read(sent, reply)
+            if found is None:
+                continue
+            client, adapter = found
             again = self._counted.get((sent.round, sent.node.key)) == _digest(adapter)
             self._run.emit(
                 "answer.late", round=sent.round, client=client, bytes=len(adapter), again=again

@@ -12,6 +12,7 @@ import time
 import traceback
 from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
@@ -86,8 +87,9 @@ def _end_with_child() -> None:
 
 def _end(code: int) -> NoReturn:
     """At once: Flower's HTTP thread would keep the process alive."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    with suppress(Exception):  # a full disk is no reason to live on
+        sys.stdout.flush()
+        sys.stderr.flush()
     os._exit(code)
 
 

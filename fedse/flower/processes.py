@@ -19,6 +19,7 @@ import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from http.client import HTTPException
 from pathlib import Path
 from typing import NamedTuple
 from urllib.error import URLError
@@ -190,7 +191,7 @@ def healthy(address: str, ca: Path | None) -> bool:
     try:
         with urllib.request.urlopen(url, timeout=2, context=context) as answer:
             return bool(answer.status == 200)
-    except (URLError, OSError):
+    except (URLError, OSError, HTTPException):
         return False
 
 

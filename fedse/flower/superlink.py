@@ -4,6 +4,7 @@ The server's app runs in a process tree apart from the SuperLink's (`--isolation
 SuperLink that restarts within a minute does not end a run.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def superlink_command(address: str, options: Sequence[str], identity: Identity |
         names = ("--ssl-ca-certfile", "--ssl-certfile", "--ssl-keyfile")
         security = [part for pair in zip(names, map(str, identity), strict=True) for part in pair]
     place = ["--host", host, "--port", port, "--isolation", "process"]
-    return [command("flower-superlink"), *security, *place, *options]
+    return [sys.executable, "-m", "fedse.flower.link", *security, *place, *options]
 
 
 def superexec_command(address: str, identity: Identity | None) -> list[str]:
@@ -101,8 +102,9 @@ def final_digest(run_dir: Path, log: Path) -> str:
         run.close()
 
 
-def cause_in(log: Path) -> str:
-    """The last line that looks like an error in what the server's app printed."""
-    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+def cause_in(log: Path, *, start: int = 0) -> str:
+    """The last line that looks like an error in what the server's app printed from `start` on."""
+    text = log.read_bytes()[start:].decode(errors="replace") if log.exists() else ""
+    lines = text.splitlines()
     said = [line.strip() for line in lines if "Error" in line]
     return f": {said[-1]}" if said else ""

@@ -2,7 +2,6 @@
 
 import os
 import socket
-import struct
 from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 from shutil import chown
@@ -10,8 +9,6 @@ from typing import Any, NamedTuple
 
 from fedse.errors import ConfigError, MachineError, boundary
 
-# A frame must arrive within this many seconds once its sender has connected.
-FRAME_SECONDS = 30
 # Linux: sockaddr_un.sun_path holds 108 bytes with its closing zero.
 MAX_SOCKET_PATH = 107
 
@@ -71,14 +68,6 @@ def _remove_dead_socket(path: Path) -> None:
         path.unlink()
         return
     raise MachineError(f"a worker already listens at {path}", hint=f"lsof {path}")
-
-
-def bound_waiting(connection: "Connection[Any, Any]") -> None:
-    """A peer that falls silent in the middle of a frame cannot hold the worker."""
-    with _socket_of(connection) as end:
-        wait = struct.pack("ll", FRAME_SECONDS, 0)
-        end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, wait)
-        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, wait)
 
 
 def hung_up(connection: "Connection[Any, Any]") -> bool:

@@ -6,6 +6,9 @@ as a fault number, never as text, because whoever asks may pass it on to the ser
 """
 
 import json
+import os
+import socket as socket_of_os
+import struct
 import time
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Client, Connection
@@ -16,6 +19,8 @@ from fedse.types import ClientStats
 
 MAX_JSON_BYTES = 64 * 1024
 RETRY_SECONDS = 0.5
+# A frame must pass within this many seconds once both sides are connected.
+FRAME_SECONDS = 30
 
 # Fault numbers below 20 are exit codes of fedse.errors, raised inside the worker.
 UNREACHABLE, SILENT, GARBLED = 20, 21, 22
@@ -32,19 +37,22 @@ class SiteReply(NamedTuple):
     """0 = none."""
 
 
-def ask_until_served(ask: Callable[[], SiteReply], *, patience: float) -> SiteReply:
+def ask_until_served(ask: Callable[[], SiteReply], *, patience: float, tries: int) -> SiteReply:
     """What `ask` gives; a worker that died or is being started is asked again for `patience` s.
 
-    A worker that did the work before it died answers from its outbox.
+    A worker that did the work before it died answers from its outbox; one that dies of the work
+    again and again is a fault after `tries` deaths.
     """
-    broken_since = None
+    broken_since, deaths = None, 0
     while True:
         began = time.monotonic()
         reply = ask()
         now = time.monotonic()
+        deaths += reply.fault == GARBLED
         if broken_since is None or now - began > patience:
             broken_since = now
-        if reply.fault not in (UNREACHABLE, GARBLED) or now - broken_since >= patience:
+        lasting = deaths >= tries or now - broken_since >= patience
+        if reply.fault not in (UNREACHABLE, GARBLED) or lasting:
             return reply
         time.sleep(RETRY_SECONDS)
 
@@ -69,6 +77,7 @@ def ask_site(
         return _fault(UNREACHABLE)
     with connection:
         try:
+            bound_waiting(connection, FRAME_SECONDS)
             connection.send_bytes(asked)
             connection.send_bytes(adapter)
             if not connection.poll(timeout):
@@ -77,6 +86,14 @@ def ask_site(
         # ValueError covers broken JSON, broken text and a stats record that fails its schema.
         except (OSError, EOFError, ValueError, TypeError, KeyError):
             return _fault(GARBLED)
+
+
+def bound_waiting(connection: "Connection[Any, Any]", seconds: int) -> None:
+    """A peer that falls silent in the middle of a frame cannot hold this side for longer."""
+    with socket_of_os.socket(fileno=os.dup(connection.fileno())) as end:
+        wait = struct.pack("ll", seconds, 0)
+        end.setsockopt(socket_of_os.SOL_SOCKET, socket_of_os.SO_RCVTIMEO, wait)
+        end.setsockopt(socket_of_os.SOL_SOCKET, socket_of_os.SO_SNDTIMEO, wait)
 
 
 def _received(connection: "Connection[Any, Any]", max_reply_bytes: int) -> SiteReply:

@@ -27,9 +27,10 @@ from fedse.errors import ConfigError, FedSEError, MachineError, WireError, bound
 from fedse.events import Fact
 from fedse.federation.gate import answered
 from fedse.parties import Site
-from fedse.site.listening import Address, bound_waiting, hung_up, listen
+from fedse.site import socket_client
+from fedse.site.listening import Address, hung_up, listen
 from fedse.site.open import open_site
-from fedse.site.socket_client import MAX_JSON_BYTES
+from fedse.site.socket_client import MAX_JSON_BYTES, bound_waiting
 from fedse.types import ClientStats
 
 # Why accepting a connection fails without the listener being closed.
@@ -100,7 +101,7 @@ def serve_forever(listener: Listener, sites: Sites) -> None:
             continue
         with connection:
             try:
-                bound_waiting(connection)
+                bound_waiting(connection, socket_client.FRAME_SECONDS)
                 exchange(connection, sites, gone=partial(hung_up, connection))
             except Exception:
                 # The asker is gone; a finished answer waits in the outbox.

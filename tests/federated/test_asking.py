@@ -12,6 +12,7 @@ from fedse.flower.asking import (
     SILENCE_SECONDS,
     Asking,
     Size,
+    Worth,
     in_order,
     size_of,
 )
@@ -33,14 +34,14 @@ def asking(members: int = 3, *, goal: int = 0, well: set[int] | None = None) -> 
 def ask(one: Asking, found: list[Node], now: float) -> list[int]:
     """The nodes that are asked at `now`; each message has a number of its own."""
     due = one.due(found, now)
-    one.sent({f"{n.id}@{now}": Sent(n, 1, DEADLINE) for n in due}, now)
+    one.sent({f"{n.id}@{now}": Sent(n, 1, now + seconds) for n, seconds in due.items()}, now)
     return [n.id for n in due]
 
 
-def answer(one: Asking, node: int, *, usable: bool = True) -> dict[str, Sent]:
+def answer(one: Asking, node: int, worth: Worth = Worth.VOTE) -> dict[str, Sent]:
     message = next(i for i, sent in one.waiting.items() if sent.node.id == node)
     del one.waiting[message]
-    return one.answered(f"site-{node}", usable=usable)
+    return one.answered(f"site-{node}", worth)
 
 
 def falter(one: Asking, node: int, now: float) -> None:
@@ -68,6 +69,23 @@ def test_a_silent_node_is_asked_again_ever_more_rarely_and_settled_by_any_of_the
     assert asked[1] == SILENCE_SECONDS
     late = answer(one, 1)
     assert (len(late), one.waiting, one.over(700)) == (5, {}, True)
+
+
+def test_a_slow_node_is_given_twice_the_time_it_took_before():
+    one = asking(1)
+    one.took = {"site-1": 42.0}
+    asked = [now for now in range(int(DEADLINE)) if ask(one, nodes(1), float(now))]
+    assert asked == [0, 84, 252, 588]
+
+
+def test_a_question_to_a_silent_node_lives_until_the_next_one():
+    one = asking(1)
+    lives = {}
+    for now in range(int(DEADLINE)):
+        due = one.due(nodes(1), float(now))
+        lives |= dict.fromkeys([now] * len(due), sum(due.values()))
+        one.sent({f"{now}": Sent(n, 1, 0.0) for n in due}, float(now))
+    assert lives == {0: DEADLINE, 20: 40, 60: 80, 140: 160, 300: 320, 620: 380}
 
 
 def test_who_came_back_is_asked_at_once():
@@ -98,7 +116,7 @@ def test_one_that_failed_and_then_answers_has_not_failed():
     falter(one, 1, 0)
     assert ask(one, nodes(1), 5) == [1]
     answer(one, 1)
-    assert (list(one.failures()), one.usable, one.over(5)) == ([], 1, True)
+    assert (list(one.failures()), one.votes, one.over(5)) == ([], 1, True)
 
 
 def test_a_site_that_vanishes_is_waited_for_so_long_and_no_longer():
@@ -136,6 +154,30 @@ def test_after_a_restart_only_who_answered_before_is_waited_for():
     assert one.over(30)
 
 
+def test_after_a_restart_a_round_that_would_be_abandoned_waits_for_more_sites():
+    one = asking(3, well={1})
+    one.needed = 2
+    ask(one, nodes(1), 0)
+    answer(one, 1)
+    assert not one.over(JOIN - 1)
+    assert one.over(JOIN)
+
+
+def test_a_node_that_comes_and_goes_is_asked_ever_more_rarely():
+    one = asking(1)
+    asked = [t for t in range(100) if ask(one, nodes(1, since=str(t)), float(t))]
+    assert asked == [0, 1, 3, 7, 15, 31, 63]
+
+
+def test_who_stays_silent_is_replaced_by_the_next_in_the_draw():
+    one = asking(ASK_ALL + 1, goal=2)
+    everybody = nodes(*range(ASK_ALL + 1))
+    assert ask(one, everybody, 0) == [0, 1, 2]
+    answer(one, 1)
+    assert ask(one, everybody, SILENCE_SECONDS) == [0, 2]
+    assert ask(one, everybody, SILENCE_SECONDS + 1) == [3, 4]
+
+
 def test_at_the_first_round_all_members_are_waited_for_but_not_for_ever():
     one = asking(3)
     ask(one, nodes(1), 0)
@@ -156,7 +198,8 @@ def test_the_goal_closes_the_round_at_once():
     one = asking(5, goal=2)
     assert ask(one, nodes(1, 2, 3, 4, 5), 0) == [1, 2, 3, 4, 5]
     answer(one, 4)
-    answer(one, 1, usable=False)
+    answer(one, 1, Worth.NOTHING)
+    answer(one, 2, Worth.NO_VOTE)
     assert not one.over(1)
     answer(one, 5)
     assert one.over(1)
@@ -174,7 +217,7 @@ def test_who_fails_is_replaced_by_the_next_in_the_draw():
     one = asking(ASK_ALL + 1, goal=2)
     everybody = nodes(*range(ASK_ALL + 1))
     assert ask(one, everybody, 0) == [0, 1, 2]
-    answer(one, 1, usable=False)
+    answer(one, 1, Worth.NO_VOTE)
     assert ask(one, everybody, 1) == [3]
     falter(one, 0, 1)
     assert ask(one, everybody, 2) == [4]
@@ -200,7 +243,7 @@ def test_no_node_counts_twice_whatever_happens(happenings):
         elif waits and what == "f":
             falter(one, node, float(now))
         elif waits:
-            answer(one, node, usable=what == "a")
-    assert one.usable <= len(one.settled) <= 4
+            answer(one, node, Worth.VOTE if what == "a" else Worth.NOTHING)
+    assert one.votes == one.valid <= len(one.settled) <= 4
     assert not {sent.node.key for sent in one.waiting.values()} & one.settled
     assert not set(one.failed) & one.settled

@@ -1,5 +1,6 @@
 """The server's side of a round, on a grid that says what the test wants it to say."""
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
@@ -18,6 +19,7 @@ from toy_federation import NAMES, SPEC, first_request, toy_config
 from fedse.config import Config
 from fedse.coordinator import Delivery, federate
 from fedse.events import read_events
+from fedse.federation.policy import PAUSED
 from fedse.flower import ask as ask_module
 from fedse.flower import asking, late, post
 from fedse.flower.ask import GridAsk
@@ -214,6 +216,32 @@ def test_a_run_on_this_grid_is_committed_and_names_the_offender(run: Run):
     assert final.digest == run.adapter(2).digest
 
 
+def test_what_else_lies_there_for_the_server_is_nobodys_reply(run: Run):
+    """Flower gives it beside the reply; it may be in any name, and of any content."""
+
+    class Mixed(FakeGrid):
+        def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
+            injected = Message(RecordDict(), 1, "train")
+            return [injected, *super().pull_messages(message_ids)]
+
+    ask = GridAsk(Mixed({NodeInfo(1, "alpha"): votes(0)}), run, join_seconds=0)
+    adapter = toy_adapter(SPEC, 9)
+    (got,) = ask(first_request(run.config, adapter), adapter)
+    assert (got.client, got.fault) == ("alpha", "")
+
+
+def test_rejected_votes_and_abstentions_do_not_reach_the_goal(run: Run):
+    goal = run.config.aggregate.model_copy(update={"goal": 1, "deadline": 5.0})
+    run.config = run.config.model_copy(update={"aggregate": goal})
+    short = says(SiteReply(0, ClientStats(), b"x"))
+    answers = {
+        NodeInfo(1, "alpha"): short,
+        NodeInfo(2, "beta"): says(SiteReply(1, ClientStats(), fault=PAUSED)),
+        NodeInfo(3, "delta"): votes(2),
+    }
+    assert {d.client for d in heard(run, answers, join=0)} >= {"delta"}
+
+
 def restarting(said: list[Answer]) -> Answer:
     """Says one after another, each once."""
     return lambda message: said.pop(0)(message)
@@ -272,3 +300,28 @@ def test_a_server_that_was_started_again_does_not_wait_for_who_was_away_before(r
     ask = GridAsk(FakeGrid(answers), run, join_seconds=100.0, well=("alpha", "beta"))
     assert [d.client for d in ask(first_request(run.config, adapter), adapter)] == ["alpha", "beta"]
     assert time.monotonic() - began < 5
+
+
+def test_an_upload_that_never_ends_holds_up_nobody_else(run: Run, monkeypatch):
+    monkeypatch.setattr(post, "PULL_SECONDS", 0.05)
+    ended = threading.Event()
+
+    def hangs(message: Message) -> None:
+        ended.wait(30)
+
+    began = time.monotonic()
+    got = heard(run, {NodeInfo(1): hangs, NodeInfo(2): votes(1)}, join=0)
+    ended.set()
+    assert [delivery.client for delivery in got] == ["beta"]
+    assert time.monotonic() - began < 5
+
+
+def test_an_upload_that_takes_long_is_counted_when_it_is_whole(run: Run, monkeypatch):
+    monkeypatch.setattr(post, "PULL_SECONDS", 0.01)
+
+    def slow(message: Message) -> Message:
+        time.sleep(0.1)
+        return votes(0)(message)
+
+    (got,) = heard(run, {NodeInfo(1): slow}, join=0)
+    assert (got.client, got.fault) == ("alpha", "")

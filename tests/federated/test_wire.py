@@ -248,18 +248,30 @@ def test_a_checkout_cannot_be_submitted_by_mistake():
 def test_a_worker_that_comes_back_is_asked_again(fault: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(socket_client, "RETRY_SECONDS", 0.0)
     said = [SiteReply(-1, ClientStats(), fault=fault)] * 3 + [SiteReply(0, ClientStats())]
-    assert ask_until_served(lambda: said.pop(0), patience=60.0).fault == 0
+    assert ask_until_served(lambda: said.pop(0), patience=60.0, tries=9).fault == 0
     assert said == []
 
 
 @pytest.mark.parametrize("fault", [0, 2, SILENT, 35])
 def test_a_worker_that_answers_is_asked_once(fault: int):
     said = [SiteReply(0, ClientStats(), fault=fault)]
-    assert ask_until_served(lambda: said.pop(0), patience=60.0).fault == fault
+    assert ask_until_served(lambda: said.pop(0), patience=60.0, tries=9).fault == fault
 
 
 def test_one_that_stays_away_is_a_fault_when_the_patience_is_over(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(socket_client, "RETRY_SECONDS", 0.01)
     away, began = [SiteReply(-1, ClientStats(), fault=UNREACHABLE)], time.monotonic()
-    assert ask_until_served(lambda: away[0], patience=0.2).fault == UNREACHABLE
+    assert ask_until_served(lambda: away[0], patience=0.2, tries=9).fault == UNREACHABLE
     assert 0.2 <= time.monotonic() - began < 5
+
+
+def test_a_worker_that_dies_of_the_work_is_not_asked_for_ever(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(socket_client, "RETRY_SECONDS", 0.0)
+    asked = []
+
+    def dies() -> SiteReply:
+        asked.append(1)
+        return SiteReply(-1, ClientStats(), fault=GARBLED)
+
+    assert ask_until_served(dies, patience=1e9, tries=3).fault == GARBLED
+    assert len(asked) == 3

@@ -25,7 +25,7 @@ from fedse.config_file import dump_config
 from fedse.errors import ConfigError, MachineError
 from fedse.events import silent
 from fedse.parties import Fitted, Site
-from fedse.site import listening, worker
+from fedse.site import socket_client, worker
 from fedse.site.listening import Address, listen
 from fedse.site.open import spec_of
 from fedse.site.serve import serve
@@ -230,7 +230,7 @@ def test_broken_frames_do_not_end_the_worker(serve_toy: ServeToy, adapter: Adapt
 
 
 def test_a_peer_that_falls_silent_is_let_go(serve_toy: ServeToy, adapter, monkeypatch):
-    monkeypatch.setattr(listening, "FRAME_SECONDS", 1)
+    monkeypatch.setattr(socket_client, "FRAME_SECONDS", 1)
     socket = serve_toy(CONFIG, "alpha")
     with sockets_of_os.socket(sockets_of_os.AF_UNIX) as half:
         half.connect(str(socket))

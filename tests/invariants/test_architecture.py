@@ -38,7 +38,7 @@ ALLOWED = {
     "prometheus_client": ("metrics",),
     "rich": ("cli", "report"),
     "jinja2": ("report",),
-    "sqlite3": ("buffer_file", "run", "ledger_facts", "envs.shop.search"),
+    "sqlite3": ("buffer_file", "run", "ledger_facts", "envs.shop.search", "flower.coordinate"),
     "cryptography": ("flower", "federation", "ledger_keys"),
     "inspect_ai": ("exports.inspect_log",),
     "pyarrow": ("exports.parquet",),
