@@ -39,7 +39,7 @@ def only_own_replies(push: Callable[..., Any]) -> Callable[..., Any]:
 
     def push_own(request: Any, state: Any) -> Any:
         if problem := foreign(request, state):
-            raise FlowerError(ApiErrorCode.INVALID_PROTOBUF_REQUEST, problem)
+            raise FlowerError(ApiErrorCode.INVALID_PROTOBUF_PAYLOAD, problem)
         return push(request=request, state=state)
 
     return push_own

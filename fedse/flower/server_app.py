@@ -16,6 +16,7 @@ from fedse.coordinator import federate
 from fedse.errors import ConfigError
 from fedse.events import Fact
 from fedse.flower.ask import GridAsk
+from fedse.flower.bounded import bound_pulls
 from fedse.run import Run
 from fedse.run_folder import held, open_run
 
@@ -32,6 +33,7 @@ def main(grid: Grid, context: Context) -> None:
             hint="flwr run APP SUPERLINK --run-config 'run-dir=\"/path/to/run\"'",
         )
     with held(folder), closing(open_run(folder, clock=time.time, observers=[_print])) as run:
+        bound_pulls(run.spec.nbytes)
         join = float(context.run_config["join-seconds"])
         # Nodes of a simulation have no names of their own by which they could be missed.
         well = None if context.run_config["sites"] else answered_last(run)

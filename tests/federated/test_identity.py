@@ -23,8 +23,10 @@ if shutil.which("nginx") is None:
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 from flwr.common.constant import TIMESTAMP_HEADER
 from flwr.proto.control_pb2 import ListRunsRequest
-from flwr.proto.fleet_pb2 import ActivateNodeRequest
+from flwr.proto.fleet_pb2 import ActivateNodeRequest, PushMessagesRequest
 from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest
+from flwr.proto.message_pb2 import Message as ProtoMessage
+from flwr.proto.message_pb2 import Metadata, ObjectTree
 from flwr.proto.node_pb2 import Node
 from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER, FLEET_HTTP_SIGNATURE_HEADER
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes, sign_message
@@ -197,6 +199,45 @@ def test_somebody_elses_key_with_ones_own_signature_does_not(standing: Standing)
     body = ActivateNodeRequest(public_key=public, heartbeat_interval=60).SerializeToString()
     path = "/v1/fleet/activate-node"
     assert post(standing.proxy, path, body, ca=standing.ca, headers=headers).status == 401
+
+
+def pushed(standing: Standing, **said: object) -> Answer:
+    """How alpha's push of one message is answered."""
+    node = folder.nodes(standing.federation)
+    known = {"run_id": 1, "src_node_id": node["alpha"], "dst_node_id": 1, "message_type": "train"}
+    metadata = Metadata(**{**known, **{k: node.get(v, v) for k, v in said.items()}})
+    request = PushMessagesRequest(
+        node=Node(node_id=node["alpha"]),
+        messages_list=[ProtoMessage(metadata=metadata)],
+        message_object_trees=[ObjectTree(object_id="0" * 64)],
+    )
+    _, headers = signed(standing.key)
+    path = "/v1/fleet/push-messages"
+    body = request.SerializeToString()
+    return post(standing.proxy, path, body, ca=standing.ca, headers=headers)
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        ({"src_node_id": "beta", "reply_to_message_id": "m"}, "not from the node"),
+        ({"src_node_id": 1, "reply_to_message_id": "m"}, "not from the node"),
+        ({}, "no reply"),
+        ({"src_node_id": "beta"}, "not from the node"),
+    ],
+    ids=["as beta", "as the SuperLink", "no reply", "as beta, no reply"],
+)
+def test_an_enrolled_site_cannot_put_words_into_others_mouths(standing: Standing, said, problem):
+    assert pushed(standing, **said).status == 400
+    logs = (standing.federation.path / "logs").glob("superlink*.log")
+    assert problem in "".join(log.read_text() for log in logs)
+
+
+def test_what_is_refused_is_refused_by_us_and_not_by_the_run_being_unknown(standing: Standing):
+    """A reply of its own, to a question that never was, comes as far as Flower's own checks."""
+    own = pushed(standing, reply_to_message_id="m")
+    foreign = pushed(standing, src_node_id="beta", reply_to_message_id="m")
+    assert (own.status, foreign.status) == (503, 400)
 
 
 def test_one_site_cannot_speak_as_another(standing: Standing):
