@@ -71,7 +71,10 @@ def write_roll(file: Path, running: Sequence[Process]) -> None:
 
 
 def end_leftovers(logs: Path, *, seconds: float) -> list[str]:
-    """Nothing on the lists in `logs` whose owner is gone runs any more; names of what did."""
+    """Nothing on the lists in `logs` whose owner is gone runs any more; names of what did.
+
+    Members of a group whose leader died as well are not known for sure and left alone.
+    """
     ended: list[str] = []
     for file in sorted(logs.glob(ROLLS)):
         roll = _read(file)
