@@ -50,9 +50,9 @@ class Question:
     again: float
     """From when on silence is a reason to ask again."""
     pause: float
-    times: int = 1
+    times: int
     """How often it was asked in this round."""
-    rest: float = 0.0
+    rest: float
     """Until when a node that comes and goes is not asked again."""
 
 
@@ -152,8 +152,13 @@ class Asking:
         return self._withdrawn(node)
 
     def faltered(self, node: str, reason: str, now: float) -> None:
-        """The node failed in a way that may pass; it can still answer."""
+        """The node failed in a way that may pass; it can still answer.
+
+        Not yet if it has another question: a repeated one runs out while the first is worked on.
+        """
         known = self.failed.get(node)
+        if any(sent.node.key == node for sent in self.waiting.values()):
+            return
         if known:
             known.reason = reason
         else:

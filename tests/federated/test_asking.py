@@ -110,6 +110,17 @@ def test_who_failed_in_a_passing_way_is_asked_again_after_a_pause_that_grows():
     assert list(one.failures()) == [("site-1", "went offline")]
 
 
+def test_a_repeated_question_that_runs_out_is_no_failure_while_the_first_is_worked_on():
+    one = asking(1)
+    ask(one, nodes(1), 0)
+    assert ask(one, nodes(1), SILENCE_SECONDS) == [1]
+    first, second = one.waiting
+    del one.waiting[second]
+    one.faltered("site-1", "ran out", 60.0)
+    assert (one.failed, list(one.waiting)) == ({}, [first])
+    assert ask(one, nodes(1), 59.0) == []
+
+
 def test_one_that_failed_and_then_answers_has_not_failed():
     one = asking(1)
     ask(one, nodes(1), 0)
