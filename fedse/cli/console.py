@@ -61,11 +61,13 @@ def _started(facts: Facts) -> str:
 def _answered(facts: Facts) -> str:
     if facts["fault"]:
         return f"{facts['client']} excluded: {facts['fault']}"
-    learned = f"buffer {facts['buffered']} ({facts['added']:+d})"
-    loss = "no vote" if facts["loss"] is None else f"loss {facts['loss']:.3f}"
-    return f"{facts['client']} answered: {_solved(facts['succeeded'], facts['played'])}, " + (
-        f"{learned}, {loss}, {megabytes(facts['bytes'])}"
-    )
+    told = [
+        _solved(facts["succeeded"], facts["played"]),
+        f"buffer {facts['buffered']} ({facts['added']:+d})",
+        *([] if facts["loss"] is None else [f"loss {facts['loss']:.3f}"]),
+        megabytes(facts["bytes"]) if facts["bytes"] else "no vote",
+    ]
+    return f"{facts['client']} answered: {', '.join(told)}"
 
 
 def _late(facts: Facts) -> str:
