@@ -48,7 +48,7 @@ class Server:
         self,
         name: str,
         line: list[str],
-        ready: Callable[[], bool],
+        ready: Callable[[], bool] | None,
         seconds: float,
         *,
         mark: Path | None = None,
@@ -65,12 +65,12 @@ class Server:
 
         kept = Kept(self._processes, start, tell=self._tell, ready=ready)
         self._kept.append(kept)
-        self._wait(name, ready, seconds)
+        self._wait(name, ready or (lambda: True), seconds)
         return kept
 
     def keep_superexec(self) -> None:
         line = superexec_command(link_address(self._federation), self._federation.identity)
-        self._superexec = self.keep("superexec", line, lambda: True, PROXY_SECONDS)
+        self._superexec = self.keep("superexec", line, None, PROXY_SECONDS)
 
     def look(self) -> None:
         """Whatever ended runs again, or soon will."""

@@ -8,7 +8,7 @@ from fedse.flower.processes import Processes, Started, tail
 # Seconds before it is started again; the last counts for all further ones. A server refuses a
 # node it does not know yet, and for a minute one that it believes online.
 PAUSES = (1.0, 2.0, 5.0, 10.0, 20.0)
-# One that ran this long has worked: the pauses begin anew.
+# One that ran this long, or was seen to be ready, has worked: the pauses begin anew.
 STEADY_SECONDS = 60.0
 # So many in a row that were never ready: starting another would change nothing.
 HOPELESS = 3
@@ -26,7 +26,7 @@ class Kept:
         *,
         tell: Tell,
         likely: str = "",
-        ready: Callable[[], bool] = lambda: True,
+        ready: Callable[[], bool] | None = None,
         hint: str = "",
     ) -> None:
         self._processes, self._start, self._tell = processes, start, tell
@@ -46,7 +46,7 @@ class Kept:
                 self._began, self._was_ready = now, False
                 self.started = self._start()
             return
-        self._was_ready = self._was_ready or self._ready()
+        self._was_ready = self._was_ready or self._ready is None or self._ready()
         code = self._processes.collect(self.started)
         if code is not None:
             ended, self.started = self.started, None
@@ -60,7 +60,9 @@ class Kept:
                 f"code {code}{tail(ended.log)}",
                 hint=self._hint or f"less {ended.log}",
             )
-        self._short = 0 if now - self._began >= STEADY_SECONDS else self._short + 1
+        worked = self._ready is not None and self._was_ready
+        worked = worked or now - self._began >= STEADY_SECONDS
+        self._short = 0 if worked else self._short + 1
         pause = PAUSES[min(max(self._short - 1, 0), len(PAUSES) - 1)]
         self._again = now + pause
         # A negative code is the signal that ended it: it did not end by itself.

@@ -88,7 +88,10 @@ HINT = "fedse site start --home north"
 
 
 def kept(
-    processes: Processes, told: list[str], code: str, ready: Callable[[], bool] = lambda: True
+    processes: Processes,
+    told: list[str],
+    code: str,
+    ready: Callable[[], bool] | None = None,
 ) -> Kept:
     def start() -> Started:
         return processes.start("worker", python(code))
@@ -133,6 +136,18 @@ def test_after_it_has_run_for_a_while_the_pauses_begin_anew(tmp_path: Path):
             one.started.process.wait(20)
             one.look(ended)
     assert [line[-3:] for line in told] == ["1 s", "2 s", "1 s"]
+
+
+def test_one_that_was_ready_is_started_again_soon_however_often_it_is_killed(tmp_path: Path):
+    told: list[str] = []
+    with Processes(tmp_path, os.environ) as processes:
+        one = kept(processes, told, "raise SystemExit(5)", ready=lambda: True)
+        for now in range(0, 50, 10):
+            one.look(now)
+            assert one.started is not None
+            one.started.process.wait(20)
+            one.look(now)
+    assert [line[-3:] for line in told] == ["1 s"] * 5
 
 
 def test_nothing_of_a_node_that_ended_runs_when_the_next_one_starts(tmp_path: Path):
