@@ -451,10 +451,10 @@ def _error(code: int) -> Change:
 
 
 WHO = {
-    "a member that does not exist": Payload("who", metric(REPLY, client=5), strike=False),
+    "a member that does not exist": Payload("who", metric(REPLY, client=5)),
     "a member below all": Payload("who", metric(REPLY, client=-2)),
     "a member that is a fraction": Payload("who", metric(REPLY, client=1.0)),
-    "in the name of another member": Payload("who", metric(REPLY, client=0), strike=False),
+    "in the name of another member": Payload("who", metric(REPLY, client=0)),
     "a fault and an adapter": Payload("who", metric(REPLY, fault=4), strike=False),
     "a negative fault": Payload("who", metric(REPLY, fault=-1)),
     "an error with text": Payload("who", _error(2), _error(2), strike=False),
