@@ -14,7 +14,7 @@ from fedse.aggregate.quarantine import Past, past_of, quarantined, rejected
 from fedse.aggregate.validate import believed, parse_adapter, shortened
 from fedse.base_model import initial_adapter
 from fedse.errors import RunError
-from fedse.export import export_once
+from fedse.export import export_whole
 from fedse.ledger import Ledger
 from fedse.ledger_records import note_end, note_round, run_ledger
 from fedse.parties import Answer, Merged
@@ -268,7 +268,10 @@ def _absent(run: Run, answers: dict[str, Answer], faults: list[Exclusion]) -> tu
 
 
 def _export(run: Run, index: int) -> None:
-    export_once(run.adapter(index), run.path / "adapters" / f"round-{index:03d}")
+    folder = run.path / "adapters" / f"round-{index:03d}"
+    # A resumed run looks here for every earlier round, and need not read its adapter.
+    if not folder.exists():
+        export_whole(run.adapter(index), folder)
 
 
 def _inbox(run: Run) -> Path:

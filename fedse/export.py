@@ -53,10 +53,8 @@ def export_adapter(adapter: Adapter, folder: Path) -> Path:
     return folder
 
 
-def export_once(adapter: Adapter, folder: Path) -> None:
-    """`folder` holds the adapter; it does not exist before it is whole, whoever is killed."""
-    if folder.exists():
-        return
+def export_whole(adapter: Adapter, folder: Path) -> None:
+    """`folder` is new and holds the adapter; it is not there before it is whole."""
     beside = folder.with_name(f".{folder.name}")
     export_adapter(adapter, beside)
     with boundary(StoreError, f"export to {folder}"):

@@ -175,7 +175,7 @@ def start(
         with (
             # Between two events may lie the wait for sites and a whole round.
             watched(metrics, config.aggregate.deadline + wait) as watchers,
-            serving(federation, proxy=proxy, tell=_tell) as server,
+            serving(federation, proxy=proxy, tell=tell_aside) as server,
             shown(mode, config) as observer,
             followed(federation.run / "events.jsonl", each_of([observer, *watchers])),
         ):
@@ -187,7 +187,8 @@ def start(
         tell_result(run, mode)
 
 
-def _tell(line: str) -> None:
+def tell_aside(line: str) -> None:
+    """On stderr: stdout is for what was asked for."""
     print(line, file=sys.stderr, flush=True)
 
 

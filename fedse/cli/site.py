@@ -1,6 +1,5 @@
 """`fedse site`: join a federation, see what would leave, take part, pause, look back."""
 
-import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +8,7 @@ from cyclopts import App, Parameter
 
 from fedse.cli.display import Json
 from fedse.cli.drive import require_machine
-from fedse.cli.federation import end_on_sigterm, require_flower
+from fedse.cli.federation import end_on_sigterm, require_flower, tell_aside
 from fedse.config_file import parse_options
 from fedse.envs.base import make_env
 from fedse.errors import StoreError
@@ -115,9 +114,9 @@ def start(*, home: HomeOption = HERE) -> None:
     opened = open_home(home)
     end_on_sigterm()
     try:
-        attend(opened, tell=_tell)
+        attend(opened, tell=tell_aside)
     except KeyboardInterrupt:
-        _tell("stopped; start again whenever you like")
+        tell_aside("stopped; start again whenever you like")
 
 
 @app.command
@@ -165,7 +164,3 @@ def _set_pause(home: Path, paused: bool) -> None:
     from fedse.federation.home import open_home
 
     set_pause(open_home(home).policy, paused)
-
-
-def _tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

@@ -14,8 +14,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from fedse.errors import MachineError, WireError
+from fedse.errors import WireError
 from fedse.flower.bundle import contents_digest
+from fedse.flower.pinned import replace
 
 RUNTIME = "flwr.supernode.runtime.run_clientapp"
 UNPACK = "install_from_fab"
@@ -29,10 +30,7 @@ exit 1
 
 def main(agreed: str) -> None:
     """Flower's flwr-clientapp with its unpacking guarded; takes the same arguments."""
-    runtime = import_module(RUNTIME)
-    if not hasattr(runtime, UNPACK):
-        raise MachineError(f"{RUNTIME} has no {UNPACK}: this Flower is not the one tested")
-    setattr(runtime, UNPACK, guarded(getattr(runtime, UNPACK), agreed))
+    replace(import_module(RUNTIME), UNPACK, lambda unpack: guarded(unpack, agreed))
     import_module("flwr.supernode.cli.flwr_clientapp").flwr_clientapp()
 
 

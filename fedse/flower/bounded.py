@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
-from fedse.errors import MachineError
+from fedse.flower.pinned import replace
 
 GRID, PULL = "flwr.superlink.grid.http_grid", "pull_objects"
 # Beside the adapter: the numbers and Flower's own frames, measured below 8 kB.
@@ -20,13 +20,7 @@ SLACK_OBJECTS, OBJECT_BYTES = 64, 1 << 20
 
 def bound_pulls(adapter_bytes: int) -> None:
     """From now on this process reads no message that is clearly larger than a reply."""
-    grid = import_module(GRID)
-    if not hasattr(grid, PULL):
-        raise MachineError(
-            f"{GRID} has no {PULL}: this Flower is not the one tested",
-            hint="pip install 'fed-se[flower]'",
-        )
-    setattr(grid, PULL, bounded(getattr(grid, PULL), adapter_bytes))
+    replace(import_module(GRID), PULL, lambda pull: bounded(pull, adapter_bytes))
 
 
 def bounded(pull: Callable[..., Any], adapter_bytes: int) -> Callable[..., Any]:

@@ -163,8 +163,6 @@ def serving(
 
 def _start_superlink(federation: Federation, server: Server) -> None:
     database, address = federation.path / "superlink.db", link_address(federation)
-    if not database.exists():
-        write_nodes(federation, {})
     options = ["--enable-supernode-auth", "--database", str(database)]
     line = superlink_command(address, options, federation.identity)
     server.keep("superlink", line, lambda: healthy(address, federation.identity.ca), START_SECONDS)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
-from fedse.errors import MachineError
+from fedse.flower.pinned import replace
 
 HANDLERS, PUSH = "flwr.superlink.servicer.fleet.fleet_handlers", "push_messages"
 
@@ -24,13 +24,7 @@ def main(argv: Sequence[str]) -> None:
 
 def guard_pushes() -> None:
     """From now on this process takes only own replies."""
-    handlers = import_module(HANDLERS)
-    if not hasattr(handlers, PUSH):
-        raise MachineError(
-            f"{HANDLERS} has no {PUSH}: this Flower is not the one tested",
-            hint="pip install 'fed-se[flower]'",
-        )
-    setattr(handlers, PUSH, only_own_replies(getattr(handlers, PUSH)))
+    replace(import_module(HANDLERS), PUSH, only_own_replies)
 
 
 def only_own_replies(push: Callable[..., Any]) -> Callable[..., Any]:

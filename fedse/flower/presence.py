@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedse.errors import MachineError
+from fedse.flower.pinned import replace
 
 CLIENT = "flwr.supernode.fleet_http_client"
 ENTER, LEAVE = "ActivateNode", "DeactivateNode"
@@ -42,14 +42,10 @@ def known(file: Path) -> Known | None:
 def remember(file: Path) -> None:
     """From now on `file` follows how this process enters and leaves."""
     client = import_module(CLIENT).FleetHttpClient
-    if not all(hasattr(client, name) for name in (ENTER, LEAVE)):
-        raise MachineError(
-            f"{CLIENT} has no {ENTER} and {LEAVE}: this Flower is not the one tested",
-            hint="pip install 'fed-se[flower]'",
-        )
-    enter, leave = getattr(client, ENTER), getattr(client, LEAVE)
-    setattr(client, ENTER, entering(enter, leave, file))
-    setattr(client, LEAVE, leaving(leave, file))
+    # The goodbye for an earlier node is not to be noted as this one's.
+    plainly_leave: Any = getattr(client, LEAVE, None)
+    replace(client, LEAVE, lambda leave: leaving(leave, file))
+    replace(client, ENTER, lambda enter: entering(enter, plainly_leave, file))
 
 
 def entering(enter: Call, leave: Call, file: Path) -> Call:

@@ -112,10 +112,6 @@ class Processes:
         if not _poll(ready, seconds, _alive(self.running)):
             raise RunError(f"{what} was not ready after {seconds:.0f} s", hint=f"see {self.logs}")
 
-    def require_alive(self) -> None:
-        """All that was started runs; the first that does not is named."""
-        _alive(self.running)()
-
     def collect(self, started: Started) -> int | None:
         """Its exit code if it has ended, and then nothing of its group runs; None = it lives."""
         code = started.process.poll()

@@ -1,0 +1,18 @@
+"""Names inside Flower that are replaced; they are those of the one version this was tested with."""
+
+from collections.abc import Callable
+from typing import Any
+
+from fedse.errors import MachineError
+
+
+def replace(
+    owner: Any, name: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]
+) -> None:
+    """`owner`, a module or class of Flower's, has `wrap` of what it had under `name`."""
+    if not hasattr(owner, name):
+        raise MachineError(
+            f"{owner.__name__} has no {name}: this Flower is not the one tested",
+            hint="pip install 'fed-se[flower]'",
+        )
+    setattr(owner, name, wrap(getattr(owner, name)))
