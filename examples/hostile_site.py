@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from fedse.buffer import Finished
 from fedse.cli.app import start
-from fedse.config import Config
-from fedse.coordinator import Request
-from fedse.flower import attend
-from fedse.parties import Site
+from fedse.config.schema import Config
+from fedse.flower.ops import serve_site
+from fedse.method.site import Site
+from fedse.protocol import Request
 from fedse.site import worker
+from fedse.store.buffer import Finished
 from fedse.types import ClientStats
 
 AS_WORKER = "--as-worker"
@@ -57,13 +57,13 @@ def main(arguments: list[str]) -> int:
     if arguments[0] == AS_WORKER:
         worker.answered = poisoned
         return worker.main(arguments[1:])
-    honest = attend.worker_command
+    honest = serve_site.worker_command
 
     def own_worker(*given: Any) -> list[str]:
         python, _, _, *rest = honest(*given)
         return [python, __file__, AS_WORKER, *rest]
 
-    attend.worker_command = own_worker
+    serve_site.worker_command = own_worker
     return start(["site", "start", "--home", arguments[0]])
 
 

@@ -22,7 +22,7 @@ def taxi() -> GymnasiumText:
 
 
 if __name__ == "__main__":
-    from fedse.envs.check import check_env
+    from fedse.envs.conformance.check import check_env
 
     report = check_env("own_gymnasium:taxi", tasks=5, actions=MOVES)
     for check in report.checks:

@@ -7,15 +7,18 @@ Every public name is here; each is imported from its module when it is first use
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from fedse._version import __version__ as __version__
+
 if TYPE_CHECKING:
+    from fedse.adapters.base import adapter_spec, initial_adapter
+    from fedse.adapters.peft_folder import export_adapter
     from fedse.agent.policy import Dialogue, Policy, Reply, ScriptedPolicy
-    from fedse.base_model import adapter_spec, initial_adapter
-    from fedse.buffer import Buffer
-    from fedse.config import Config
-    from fedse.config_file import load_config
-    from fedse.coordinator import federate
+    from fedse.config.file import load_config
+    from fedse.config.schema import Config
+    from fedse.drivers.loop import federate
+    from fedse.drivers.run import run_local
     from fedse.envs.base import Env, ExpertEnv, Step, env_names, make_env
-    from fedse.envs.check import check_env
+    from fedse.envs.conformance.check import check_env
     from fedse.errors import (
         AdapterRejected,
         ConfigError,
@@ -27,12 +30,11 @@ if TYPE_CHECKING:
         TrainError,
         WireError,
     )
-    from fedse.export import export_adapter
-    from fedse.local import run_local
-    from fedse.parties import Site
-    from fedse.rounds import client_round, server_round
-    from fedse.run import Run
-    from fedse.run_folder import create_run, open_run
+    from fedse.method.rounds import client_round, server_round
+    from fedse.method.site import Site
+    from fedse.store.buffer import Buffer
+    from fedse.store.run import Run
+    from fedse.store.run_folder import create_run, open_run
     from fedse.types import (
         Adapter,
         AdapterSpec,
@@ -44,27 +46,26 @@ if TYPE_CHECKING:
         Turn,
     )
 
-__version__ = "0.1.0"
 
 _HOME = {
     "fedse.agent.policy": "Dialogue Policy Reply ScriptedPolicy",
-    "fedse.base_model": "adapter_spec initial_adapter",
-    "fedse.buffer": "Buffer",
-    "fedse.config": "Config",
-    "fedse.config_file": "load_config",
-    "fedse.coordinator": "federate",
+    "fedse.adapters.base": "adapter_spec initial_adapter",
+    "fedse.store.buffer": "Buffer",
+    "fedse.config.schema": "Config",
+    "fedse.config.file": "load_config",
+    "fedse.drivers.loop": "federate",
     "fedse.envs.base": "Env ExpertEnv Step env_names make_env",
-    "fedse.envs.check": "check_env",
+    "fedse.envs.conformance.check": "check_env",
     "fedse.errors": (
         "AdapterRejected ConfigError EnvError FedSEError MachineError RunError StoreError"
         " TrainError WireError"
     ),
-    "fedse.export": "export_adapter",
-    "fedse.local": "run_local",
-    "fedse.parties": "Site",
-    "fedse.rounds": "client_round server_round",
-    "fedse.run": "Run",
-    "fedse.run_folder": "create_run open_run",
+    "fedse.adapters.peft_folder": "export_adapter",
+    "fedse.drivers.run": "run_local",
+    "fedse.method.site": "Site",
+    "fedse.method.rounds": "client_round server_round",
+    "fedse.store.run": "Run",
+    "fedse.store.run_folder": "create_run open_run",
     "fedse.types": (
         "Adapter AdapterSpec ClientStats ClientUpdate RoundResult Task Trajectory Turn"
     ),

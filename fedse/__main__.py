@@ -2,7 +2,7 @@
 
 import sys
 
-from fedse import __version__
+from fedse._version import __version__
 
 
 def main() -> None:

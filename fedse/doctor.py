@@ -14,13 +14,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from fedse import __version__
-from fedse.base_model import SHIPPED, base_digest
-from fedse.config import Client, Config
+from fedse._version import __version__
+from fedse.adapters.base import SHIPPED, base_digest, spec_of
+from fedse.config.schema import ClientSection, Config
 from fedse.envs.base import make_env
 from fedse.errors import FedSEError
-from fedse.run_folder import run_folders
-from fedse.site.open import spec_of
+from fedse.store.run_folder import run_folders
 
 Status = Literal["ok", "warn", "fail"]
 GIGABYTE = 1 << 30
@@ -44,13 +43,15 @@ TELEMETRY = {
 }
 
 
-class Finding(NamedTuple):
+class Diagnosis(NamedTuple):
     status: Status
     what: str
     fix: str = ""
 
 
-def examine(root: Path, environ: Mapping[str, str], config: Config | None = None) -> list[Finding]:
+def examine(
+    root: Path, environ: Mapping[str, str], config: Config | None = None
+) -> list[Diagnosis]:
     """All findings, in the order a person would ask; `config` adds what that experiment needs."""
     found = [_python(), *_packages(), *_telemetry(environ)]
     found += [_disk(root), _memory(), _writable(root), _base_models(), _threads(environ)]
@@ -59,22 +60,22 @@ def examine(root: Path, environ: Mapping[str, str], config: Config | None = None
     return found
 
 
-def _python() -> Finding:
-    return Finding("ok", f"Python {sys.version.split()[0]}, fed-se {__version__}")
+def _python() -> Diagnosis:
+    return Diagnosis("ok", f"Python {sys.version.split()[0]}, fed-se {__version__}")
 
 
-def _packages() -> list[Finding]:
+def _packages() -> list[Diagnosis]:
     found = []
     for package, extra in NEEDED.items():
         has = installed(package)
         fix = f"uv pip install --torch-backend cpu 'fed-se[{extra}]'"
-        missing = Finding("fail", f"{package} is not installed: no playing, no training", fix)
-        found.append(Finding("ok", f"{package} {has}") if has else missing)
+        missing = Diagnosis("fail", f"{package} is not installed: no playing, no training", fix)
+        found.append(Diagnosis("ok", f"{package} {has}") if has else missing)
     for package, (extra, purpose) in OPTIONAL.items():
         has = installed(package)
         fix = f"if you want it: pip install 'fed-se[{extra}]'"
-        missing = Finding("warn", f"{package} is not installed: no {purpose}", fix)
-        found.append(Finding("ok", f"{package} {has}") if has else missing)
+        missing = Diagnosis("warn", f"{package} is not installed: no {purpose}", fix)
+        found.append(Diagnosis("ok", f"{package} {has}") if has else missing)
     return found
 
 
@@ -86,16 +87,16 @@ def installed(package: str) -> str:
         return ""
 
 
-def _telemetry(environ: Mapping[str, str]) -> list[Finding]:
+def _telemetry(environ: Mapping[str, str]) -> list[Diagnosis]:
     talkative = [
         f"{name}={value}"
         for package, (name, value) in TELEMETRY.items()
         if installed(package) and environ.get(name) != value
     ]
     if not talkative:
-        return [Finding("ok", "usage statistics of flwr, ray and transformers are off")]
+        return [Diagnosis("ok", "usage statistics of flwr, ray and transformers are off")]
     return [
-        Finding(
+        Diagnosis(
             "warn",
             "commands of other packages may report usage (those started by fedse are told not to)",
             f"export {' '.join(talkative)}",
@@ -103,71 +104,71 @@ def _telemetry(environ: Mapping[str, str]) -> list[Finding]:
     ]
 
 
-def _disk(root: Path) -> Finding:
+def _disk(root: Path) -> Diagnosis:
     here = next(path for path in (root, *root.parents) if path.exists())
     free = shutil.disk_usage(here).free
     told = f"{free / GIGABYTE:.1f} GB free where runs are kept"
     if free < LEAST_DISK:
-        return Finding("fail", told, "make room, or keep runs elsewhere: export FEDSE_RUNS=...")
-    return Finding("ok", told)
+        return Diagnosis("fail", told, "make room, or keep runs elsewhere: export FEDSE_RUNS=...")
+    return Diagnosis("ok", told)
 
 
-def _memory() -> Finding:
+def _memory() -> Diagnosis:
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     told = f"{total / GIGABYTE:.1f} GB memory, {os.cpu_count()} CPUs"
     if total < LEAST_MEMORY:
-        return Finding("warn", told, "the demo needs about 1 GB; larger models do not fit")
-    return Finding("ok", told)
+        return Diagnosis("warn", told, "the demo needs about 1 GB; larger models do not fit")
+    return Diagnosis("ok", told)
 
 
-def _writable(root: Path) -> Finding:
+def _writable(root: Path) -> Diagnosis:
     try:
         root.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=root):
             pass
     except OSError as error:
         fix = "export FEDSE_RUNS=... to a folder you may write to"
-        return Finding("fail", f"cannot write to {root}: {error.strerror}", fix)
-    return Finding("ok", f"runs are kept in {root} ({len(run_folders(root))} so far)")
+        return Diagnosis("fail", f"cannot write to {root}: {error.strerror}", fix)
+    return Diagnosis("ok", f"runs are kept in {root} ({len(run_folders(root))} so far)")
 
 
-def _base_models() -> Finding:
+def _base_models() -> Diagnosis:
     return _tried(
         lambda: "base models " + ", ".join(f"{n} {base_digest(p)[:8]}" for n, p in SHIPPED.items()),
         "the package is damaged: install it again",
     )
 
 
-def _threads(environ: Mapping[str, str]) -> Finding:
+def _threads(environ: Mapping[str, str]) -> Diagnosis:
     if environ.get("OMP_WAIT_POLICY", "").upper() == "PASSIVE":
-        return Finding("ok", "OMP_WAIT_POLICY=PASSIVE")
-    return Finding(
+        return Diagnosis("ok", "OMP_WAIT_POLICY=PASSIVE")
+    return Diagnosis(
         "warn",
         "torch may be many times slower when other work shares the CPUs",
         "export OMP_WAIT_POLICY=PASSIVE",
     )
 
 
-def _experiment(config: Config) -> list[Finding]:
+def _experiment(config: Config) -> list[Diagnosis]:
     base = config.model.base
     found = [_tried(lambda: f"model.base {base}: {spec_of(config).nbytes / 1e6:.2f} MB adapters")]
     return [*found, *(_tried(partial(_client, client)) for client in config.clients)]
 
 
-def _client(client: Client) -> str:
+def _client(client: ClientSection) -> str:
     env = make_env(client.env, client.options)
     count = len(env.tasks("train"))
     env.close()
     return f"client {client.name}: {client.env} with {count} training tasks"
 
 
-def _tried(check: Callable[[], str], fix: str = "") -> Finding:
+def _tried(check: Callable[[], str], fix: str = "") -> Diagnosis:
     try:
-        return Finding("ok", check())
+        return Diagnosis("ok", check())
     except FedSEError as error:
-        return Finding("fail", str(error), error.hint or fix)
+        return Diagnosis("fail", str(error), error.hint or fix)
 
 
-def worst(found: Sequence[Finding]) -> Status:
+def worst(found: Sequence[Diagnosis]) -> Status:
     """fail before warn before ok."""
     return max((f.status for f in found), key=("ok", "warn", "fail").index, default="ok")

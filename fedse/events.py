@@ -1,7 +1,7 @@
 """What a run says while it goes: named facts, never a text an agent saw or wrote."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,6 +12,10 @@ class Emit(Protocol):
     """Takes one event; the driver decides where it goes (log file, console, another process)."""
 
     def __call__(self, event: str, /, **facts: Fact) -> None: ...
+
+
+Observer = Callable[[str, dict[str, Fact]], None]
+"""Is given each event's name and all its facts, after they were written."""
 
 
 def silent(event: str, /, **facts: Fact) -> None:

@@ -12,16 +12,16 @@ from random import Random
 import numpy as np
 
 from fedse.agent.policy import Dialogue, ScriptedPolicy
-from fedse.buffer import Buffer
-from fedse.config import Config
+from fedse.config.schema import Config
 from fedse.envs.base import Step, make_env
 from fedse.errors import EnvError
-from fedse.parties import Fitted, Site
-from fedse.parts import kept_in
-from fedse.rollout import rollout
+from fedse.method.rollout import rollout
+from fedse.method.site import Site
 from fedse.seeds import seed_of
-from fedse.site.open import recorded, tasks_of
-from fedse.types import Adapter, AdapterSpec, Split, Task, TensorSpec, Trajectory
+from fedse.site.open import recording, tasks_of
+from fedse.site.resume import keeping_in
+from fedse.store.buffer import Buffer
+from fedse.types import Adapter, AdapterSpec, Fitted, Split, Task, TensorSpec, Trajectory
 
 STEM = "base_model.model.layer"
 
@@ -86,7 +86,7 @@ def open_toy_site(config: Config, client: str, home: Path, *, clock: Callable[[]
     member = config.client(client)
     make, buffer = partial(make_env, member.env, member.options), Buffer(home / "buffer.db")
     spec = toy_spec()
-    keep = kept_in(buffer, config, client, spec)
+    keep = keeping_in(buffer, config, client, spec)
     return Site(
         client,
         spec,
@@ -96,7 +96,7 @@ def open_toy_site(config: Config, client: str, home: Path, *, clock: Callable[[]
         lambda adapter, temperature: ScriptedPolicy(_guess, name=adapter.digest),
         _nudge,
         clock,
-        recorded(partial(rollout, keep=keep), buffer, config),
+        recording(partial(rollout, keep=keep), buffer, config),
         home=home,
     )
 

@@ -6,12 +6,12 @@ Task -rollout-> Trajectory -select-> Trajectory -buffer-> Trajectory -train-> Ad
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from math import prod
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from pydantic import BaseModel, ConfigDict
 Split = Literal["train", "test"]
 Outcome = Literal["success", "failure", "truncated", "broken"]
 FloatVector = NDArray[np.float32]
+
+Clock = Callable[[], float]
+"""Gives the seconds of some clock."""
 
 CLIENT_NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 
@@ -183,6 +186,14 @@ class Adapter:
         """Each factor under its PEFT name, as a view."""
         slices = self.spec.slices
         return {t.name: self.vector[slices[t.name]].reshape(t.shape) for t in self.spec.tensors}
+
+
+class Fitted(NamedTuple):
+    """The adapter after training, and how it went."""
+
+    adapter: Adapter
+    loss: float
+    steps: int
 
 
 class ClientStats(Record):

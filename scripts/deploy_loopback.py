@@ -12,10 +12,10 @@ import time
 from datetime import datetime
 from pathlib import Path
 
-from fedse.config_file import load_config
+from fedse.config.file import load_config
 from fedse.errors import FedSEError
-from fedse.flower.deploy import run_deployment
-from fedse.run_folder import create_run
+from fedse.flower.ops.deployment import run_deployment
+from fedse.store.run_folder import create_run
 
 
 def main(config_file: Path, run_dir: Path) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.federation.kills import Matrix, added, kill_matrix, summary
+from tests.system.kills import Matrix, added, kill_matrix, summary
 
 
 def main() -> None:

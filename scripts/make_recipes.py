@@ -1,4 +1,4 @@
-"""Write fedse/envs/craft/recipes.txt, the recipe book of a small town's workshops.
+"""Write fedse/envs/textcraft/recipes.txt, the recipe book of a small town's workshops.
 
     python scripts/make_recipes.py
 
@@ -9,7 +9,7 @@ few words name many items. The same script gives the same bytes.
 from collections.abc import Iterator
 from pathlib import Path
 
-OUT = Path(__file__).resolve().parents[1] / "fedse" / "envs" / "craft" / "recipes.txt"
+OUT = Path(__file__).resolve().parents[1] / "fedse" / "envs" / "textcraft" / "recipes.txt"
 
 # Trade: its materials, then what it makes of a material m, simplest first. `any x` is met by any
 # item called `<material> x`.

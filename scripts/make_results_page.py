@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from fedse.cli.reproduce import expected
-from fedse.paired import Difference
 from fedse.reproduce.results import TableResult, answers, lines
 from fedse.reproduce.tables import TABLES
 from fedse.reproduce.tell import markdown
+from fedse.stats.paired import Difference
 from scripts.measure_transfer import markdown as matrix
 
 TRANSFER = Path(__file__).parents[1] / "docs" / "results" / "transfer.json"

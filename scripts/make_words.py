@@ -1,4 +1,4 @@
-"""Write fedse/envs/words.txt and its licence from an unpacked SCOWL package.
+"""Write fedse/envs/wordle/words.txt and its licence from an unpacked SCOWL package.
 
     apt-get download scowl && dpkg -x scowl_*.deb scowl
     python scripts/make_words.py scowl/usr/share
@@ -16,7 +16,7 @@ PLAIN_WORD = re.compile(r"[a-z]{5}")
 # Insults and words that do not belong in a demonstration.
 LEFT_OUT = frozenset({"abuse", "bigot", "idiot", "moron", "naked", "sexes", "slave"})
 
-ENVS = Path(__file__).resolve().parents[1] / "fedse" / "envs"
+ENVS = Path(__file__).resolve().parents[1] / "fedse" / "envs" / "wordle"
 
 
 def words_of(scowl: Path) -> list[str]:

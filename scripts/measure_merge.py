@@ -10,9 +10,9 @@ import time
 from functools import partial
 from pathlib import Path
 
-from fedse.config import Client, Config
-from fedse.parties import Answer
-from fedse.rounds import server_round
+from fedse.config.schema import ClientSection, Config
+from fedse.method.rounds import server_round
+from fedse.method.site import Answer
 from fedse.testing import toy_adapter, toy_spec
 from fedse.types import ClientStats
 
@@ -24,7 +24,7 @@ def main() -> None:
     args = parser.parse_args()
     width = int(args.megabytes * 1e6 / 4 / 8 / 2)
     spec = toy_spec(rank=8, inputs=width, outputs=width)
-    config = Config(clients=(Client(name="x", env="coin"),))
+    config = Config(clients=(ClientSection(name="x", env="coin"),))
     current = toy_adapter(spec, 0, scale=0.01)
     with tempfile.TemporaryDirectory() as folder:
         answers = []

@@ -24,11 +24,10 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from fedse.base_model import initial_adapter
-from fedse.config import Config
-from fedse.config_file import dump_config
-from fedse.coordinator import Request
-from fedse.site.open import spec_of
+from fedse.adapters.base import initial_adapter, spec_of
+from fedse.config.file import dump_config
+from fedse.config.schema import Config
+from fedse.protocol import Request
 from fedse.site.socket_client import ask_site
 from fedse.types import Adapter
 

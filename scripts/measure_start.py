@@ -16,13 +16,13 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
+from fedse.adapters.base import adapter_spec, base_path, initial_adapter
 from fedse.agent.hf import HFPolicy, engine_for
-from fedse.base_model import adapter_spec, base_path, initial_adapter
+from fedse.agent.loaded import prepare_torch
 from fedse.envs.base import EnvFactory, ExpertEnv, make_env
-from fedse.evaluate import Rate
-from fedse.rollout import choose_games, rollout, scripted_episode
+from fedse.method.rollout import choose_games, rollout, scripted_episode
 from fedse.seeds import seed_of
-from fedse.train.base import prepare_torch
+from fedse.stats.rates import Rate
 
 Setting = tuple[str, dict[str, object]]
 SHORT: dict[str, object] = {"prompt": "short"}

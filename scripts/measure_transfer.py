@@ -11,14 +11,14 @@ import tempfile
 import time
 from pathlib import Path
 
-from fedse.config import Config
-from fedse.evaluate import Rate
+from fedse.config.schema import Config
 from fedse.events import silent
+from fedse.method.rounds import client_eval
 from fedse.reproduce.jobs import key_of
 from fedse.reproduce.tables import TABLES, jobs_of
-from fedse.rounds import client_eval
-from fedse.run_folder import open_run
 from fedse.site.open import open_site
+from fedse.stats.rates import Rate
+from fedse.store.run_folder import open_run
 from fedse.types import Adapter
 
 Matrix = dict[str, dict[str, list[int]]]

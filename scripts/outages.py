@@ -12,8 +12,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.federation.kills import kill_matrix
-from tests.federation.outages import OUTAGES, Outage, struck, told
+from tests.system.kills import kill_matrix
+from tests.system.outages import OUTAGES, Outage, struck, told
 
 
 def main() -> None:

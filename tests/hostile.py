@@ -20,14 +20,14 @@ from typing import NamedTuple
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
 
-from fedse.base_model import initial_adapter
-from fedse.config import Aggregate, Client, Config, Eval, Rollout
-from fedse.config import Run as RunSection
-from fedse.coordinator import federate
-from fedse.flower.ask import GridAsk
-from fedse.flower.wire import ADAPTER, RAW, REPLY, read_request, reply_content
-from fedse.run import Run
+from fedse.adapters.base import initial_adapter
+from fedse.config.schema import AggregateSection, ClientSection, Config, EvalSection, RolloutSection
+from fedse.config.schema import RunSection as RunSection
+from fedse.drivers.loop import federate
+from fedse.flower.messages.wire import ADAPTER, RAW, REPLY, read_request, reply_content
+from fedse.flower.server.transport import GridAsk
 from fedse.site.socket_client import SiteReply
+from fedse.store.run import Run
 from fedse.testing import toy_spec
 from fedse.types import Adapter, ClientStats
 
@@ -40,14 +40,16 @@ STATS = ClientStats(
     eval_succeeded=3, rollout_seconds=1.5, train_seconds=2.5, eval_seconds=0.5,
 )  # fmt: skip
 AGGREGATES = {
-    f"{type}, clip {clip}, step {step:g}": Aggregate(type=type, clip=clip, step=step, strikes=0)
+    f"{type}, clip {clip}, step {step:g}": AggregateSection(
+        type=type, clip=clip, step=step, strikes=0
+    )
     for type in ("mean", "weighted")
     for clip in ("none", "median")
     for step in (1.0, 3.0)
 }
 A, B = (tensor.name for tensor in SPEC.tensors)
 HEADER = SPEC.header
-MAX_NORM = Aggregate().max_norm
+MAX_NORM = AggregateSection().max_norm
 
 Change = Callable[[RecordDict], RecordDict | Error | None]
 """Spoils a reply in place, or gives what arrives instead of it."""
@@ -63,14 +65,14 @@ class Payload(NamedTuple):
     """Whether it breaks the rules for sure; a failure at the site or on the way does not."""
 
 
-def config(aggregate: Aggregate, *, rounds: int) -> Config:
+def config(aggregate: AggregateSection, *, rounds: int) -> Config:
     return Config(
         run=RunSection(name="toy", rounds=rounds),
-        rollout=Rollout(episodes=6),
-        eval=Eval(episodes=4),
+        rollout=RolloutSection(episodes=6),
+        eval=EvalSection(episodes=4),
         # A site that falls silent here never comes back.
         aggregate=aggregate.model_copy(update={"rejoin": 0.0}),
-        clients=tuple(Client(name=name, env="coin") for name in NAMES),
+        clients=tuple(ClientSection(name=name, env="coin") for name in NAMES),
     )
 
 
@@ -538,7 +540,7 @@ def play(run: Run, spoil: Callable[[int], Change | None], *, silent_after: int =
     return federate(run, GridAsk(sites, run, join_seconds=0), clock=lambda: 0.0)
 
 
-def open_run(folder: Path, aggregate: Aggregate, *, rounds: int, observers=()) -> Run:
+def open_run(folder: Path, aggregate: AggregateSection, *, rounds: int, observers=()) -> Run:
     settings = config(aggregate, rounds=rounds)
     return Run(folder, settings, SPEC, clock=lambda: 0.0, observers=observers)
 
@@ -550,7 +552,7 @@ class Fate(NamedTuple):
     reason: str
 
 
-def fates(aggregate: Aggregate, folder: Path) -> dict[str, Fate]:
+def fates(aggregate: AggregateSection, folder: Path) -> dict[str, Fate]:
     """One run that gets all payloads, one per round from the second on, beside one without."""
     names, fate = list(PAYLOADS), {}
 

@@ -4,10 +4,10 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fedse.buffer import Buffer
-from fedse.config import Client, Config
-from fedse.config_file import dump_config
-from fedse.run_folder import RunCard
+from fedse.config.file import dump_config
+from fedse.config.schema import ClientSection, Config
+from fedse.store.buffer import Buffer
+from fedse.store.run_folder import RunCard
 from fedse.types import Task, Trajectory
 
 Outcomes = Mapping[str, Sequence[bool]]
@@ -29,7 +29,7 @@ def write_run(
     `played_with` is the seed of the games, if not that of the run; without `kept` there are counts
     but no single games, as on a server.
     """
-    clients = tuple(Client(name=name, env=name.partition("-")[0]) for name in outcomes)
+    clients = tuple(ClientSection(name=name, env=name.partition("-")[0]) for name in outcomes)
     given: dict[str, object] = {"run": {"name": "x", "rounds": 2, "seed": seed}, **(settings or {})}
     config = Config.model_validate({"clients": [c.model_dump() for c in clients], **given})
     path.mkdir(parents=True)

@@ -1,4 +1,4 @@
-from fedse.envs.check import check_env
+from fedse.envs.conformance.check import check_env
 
 
 def test_the_smallest_environment_keeps_the_contract():

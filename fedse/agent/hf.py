@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 
+from fedse.agent.loaded import load_base
 from fedse.agent.policy import Dialogue, Reply
-from fedse.train.base import load_base
 from fedse.types import Adapter, AdapterSpec
 
 Ids = tuple[int, ...]

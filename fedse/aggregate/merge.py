@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedse.aggregate.norms import blocks, distance
-from fedse.config import Aggregate
+from fedse.config.schema import AggregateSection
 from fedse.types import Adapter, FloatVector
 
 
@@ -28,11 +28,11 @@ class Merge(Protocol):
     """How variants are called; they live in AGGREGATES."""
 
     def __call__(
-        self, current: Adapter, votes: Sequence[Vote], *, settings: Aggregate
+        self, current: Adapter, votes: Sequence[Vote], *, settings: AggregateSection
     ) -> Adapter: ...
 
 
-def mean(current: Adapter, votes: Sequence[Vote], *, settings: Aggregate) -> Adapter:
+def mean(current: Adapter, votes: Sequence[Vote], *, settings: AggregateSection) -> Adapter:
     """The unweighted element-wise mean of the factors: phi(t) = (1/K) sum_k phi_k(t).
 
     Nobody voted: `current` itself. With `clip` = "median" an update longer than the median one is
@@ -41,7 +41,7 @@ def mean(current: Adapter, votes: Sequence[Vote], *, settings: Aggregate) -> Ada
     return _weighted_mean(current, votes, lambda vote: 1.0, settings)
 
 
-def weighted(current: Adapter, votes: Sequence[Vote], *, settings: Aggregate) -> Adapter:
+def weighted(current: Adapter, votes: Sequence[Vote], *, settings: AggregateSection) -> Adapter:
     """The mean weighted by how many episodes each client says it learned from.
 
     The paper's ablation. A client that lies about its number takes over, so nobody should.
@@ -50,7 +50,10 @@ def weighted(current: Adapter, votes: Sequence[Vote], *, settings: Aggregate) ->
 
 
 def _weighted_mean(
-    current: Adapter, votes: Sequence[Vote], weight_of: Callable[[Vote], float], settings: Aggregate
+    current: Adapter,
+    votes: Sequence[Vote],
+    weight_of: Callable[[Vote], float],
+    settings: AggregateSection,
 ) -> Adapter:
     if not votes:
         return current

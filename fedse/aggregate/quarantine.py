@@ -17,7 +17,7 @@ QUARANTINED = "quarantined: "
 """Opens the reason of an exclusion that follows from earlier strikes."""
 
 
-class Past(NamedTuple):
+class StrikeHistory(NamedTuple):
     """What the committed rounds say about the next one."""
 
     strikes: Counter[str]
@@ -25,14 +25,14 @@ class Past(NamedTuple):
     adapters: frozenset[str]
     """Digests of the global adapters that were sent out; no client can have made one of them."""
 
-    def after(self, result: RoundResult) -> "Past":
+    def after(self, result: RoundResult) -> "StrikeHistory":
         struck = {one.client for one in result.excluded if one.reason.startswith(REJECTED)}
-        return Past(self.strikes + Counter(struck), self.adapters | {result.before})
+        return StrikeHistory(self.strikes + Counter(struck), self.adapters | {result.before})
 
 
-def past_of(results: Iterable[RoundResult]) -> Past:
+def strike_history(results: Iterable[RoundResult]) -> StrikeHistory:
     """The past of the round that follows `results`."""
-    past = Past(Counter(), frozenset())
+    past = StrikeHistory(Counter(), frozenset())
     for result in results:
         past = past.after(result)
     return past
@@ -43,7 +43,7 @@ def rejected(reason: str) -> str:
     return reason if reason.startswith(REJECTED) else REJECTED + reason
 
 
-def quarantined(past: Past, members: Iterable[str], *, limit: int) -> dict[str, Exclusion]:
+def quarantined(past: StrikeHistory, members: Iterable[str], *, limit: int) -> dict[str, Exclusion]:
     """The members with `limit` strikes or more, each with the words to name it; 0 = nobody."""
     strikes = past.strikes
     return {

@@ -10,7 +10,7 @@ from math import isfinite, sqrt
 import numpy as np
 
 from fedse.aggregate.norms import squared_norm
-from fedse.config import Aggregate, Config
+from fedse.config.schema import AggregateSection, Config
 from fedse.errors import AdapterRejected
 from fedse.types import Adapter, AdapterSpec
 
@@ -20,7 +20,7 @@ LARGEST_NORM = 1e30
 FILLED = 0.5
 
 
-def parse_adapter(data: bytes, spec: AdapterSpec, limits: Aggregate) -> Adapter:
+def parse_adapter(data: bytes, spec: AdapterSpec, limits: AggregateSection) -> Adapter:
     """The adapter in `data`, equal to the spec in every respect; anything else is rejected.
 
     The numbers stay where they are in `data`, which therefore must be immutable.
@@ -50,7 +50,7 @@ def require_bounded(adapter: Adapter, *, max_norm: float) -> None:
             raise AdapterRejected(f"factor {factor} has norm {norm:.8g}, allowed is {bound:.8g}")
 
 
-def shortened(adapter: Adapter, *, max_norm: float) -> Adapter:
+def shrink_to_bound(adapter: Adapter, *, max_norm: float) -> Adapter:
     """`adapter` itself if both factors leave room in the bound, else with the longer one cut down.
 
     A step beyond the mean of sound replies can leave the bound. Such an adapter would be refused
@@ -66,7 +66,7 @@ def shortened(adapter: Adapter, *, max_norm: float) -> Adapter:
     return Adapter(adapter.spec, vector)
 
 
-def believed(lessons: int, config: Config, *, round: int) -> int:
+def cap_lessons(lessons: int, config: Config, *, round: int) -> int:
     """The number of lessons a client may claim as a weight: what this experiment can have brought.
 
     A site that has more from earlier experiments is believed that much and no more.

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from cyclopts import App, CycloptsError, Parameter
 
-from fedse import __version__
+from fedse._version import __version__
 from fedse.cli.display import plain_wanted, set_quiet
 from fedse.errors import FedSEError
 

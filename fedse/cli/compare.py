@@ -12,14 +12,14 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.text import Text
 
-from fedse.arms import differing
 from fedse.cli.display import Json, plain_wanted
 from fedse.cli.phrases import counted
 from fedse.cli.whiskers import ASCII, UNICODE, Signs, axis_over, tick_line, whisker
-from fedse.comparison import POWER, Comparison, Contrast, Result, compare
-from fedse.evaluate import Mean, Rate
-from fedse.paired import Difference
-from fedse.run_folder import find_run, runs_root
+from fedse.results.arms import differing
+from fedse.results.compare import POWER, Comparison, Contrast, Result, compare
+from fedse.stats.paired import Difference
+from fedse.stats.rates import Mean, Rate
+from fedse.store.run_folder import find_run, runs_root
 
 NARROW, WIDE = 60, 100
 LONGEST_LABEL = 16

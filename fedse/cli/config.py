@@ -8,9 +8,9 @@ from cyclopts import App, Parameter
 from fedse.cli.drive import require_members
 from fedse.cli.phrases import counted
 from fedse.cli.run import Set
-from fedse.config_file import dump_config, load_config
-from fedse.config_keys import config_keys
-from fedse.config_keys import explain as explained
+from fedse.config.file import dump_config, load_config
+from fedse.config.keys import config_keys
+from fedse.config.keys import explain as explained
 
 app = App(name="config", help_format="plaintext", help_epilogue="")
 

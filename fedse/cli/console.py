@@ -9,9 +9,8 @@ from typing import Any
 
 from fedse.cli.display import Mode
 from fedse.cli.phrases import counted, megabytes
-from fedse.config import Config
-from fedse.events import Fact
-from fedse.run import Observer
+from fedse.config.schema import Config
+from fedse.events import Fact, Observer
 
 Facts = Mapping[str, Any]
 

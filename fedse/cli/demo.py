@@ -12,8 +12,8 @@ from cyclopts import Parameter
 from fedse.cli.display import Json, Plain, mode_of
 from fedse.cli.drive import root_of
 from fedse.cli.run import Out, start_run
-from fedse.config import Config
-from fedse.config_file import parse_config
+from fedse.config.file import parse_config
+from fedse.config.schema import Config
 
 SOURCE = "demo.toml"
 

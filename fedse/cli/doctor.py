@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.text import Text
 
 from fedse.cli.display import Json, plain_wanted
-from fedse.config_file import load_config
-from fedse.doctor import Finding, examine
+from fedse.config.file import load_config
+from fedse.doctor import Diagnosis, examine
 from fedse.errors import MachineError
-from fedse.run_folder import runs_root
+from fedse.store.run_folder import runs_root
 
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
@@ -39,7 +39,7 @@ def doctor_verb(
         raise MachineError(f"{len(failed)} of {len(found)} checks failed")
 
 
-def _line(finding: Finding) -> Text:
+def _line(finding: Diagnosis) -> Text:
     line = Text(f"{finding.status:<6}", style=STYLES[finding.status])
     line.append(finding.what, style="default")
     if finding.fix:

@@ -11,13 +11,13 @@ from typing import Literal
 from fedse.cli.display import Mode
 from fedse.cli.follow import followed
 from fedse.cli.result import result_of, result_text
-from fedse.config import Config
-from fedse.config_keys import closest
+from fedse.config.schema import Config
 from fedse.envs.base import env_names, make_env
 from fedse.errors import ConfigError, FedSEError, MachineError
-from fedse.events import Fact
-from fedse.run import Observer, Run
-from fedse.run_folder import held, runs_root
+from fedse.events import Fact, Observer
+from fedse.store.run import Run
+from fedse.store.run_folder import held, runs_root
+from fedse.suggest import closest
 
 Engine = Literal["local", "simulation", "deployment"]
 
@@ -74,7 +74,7 @@ def require_local(config: Config, engine: Engine) -> None:
         )
 
 
-def each_of(observers: Sequence[Observer]) -> Observer:
+def fan_out(observers: Sequence[Observer]) -> Observer:
     """Tells all observers, also those added to the list later."""
 
     def tell(event: str, entry: dict[str, Fact]) -> None:
@@ -88,7 +88,7 @@ def drive(run: Run, engine: Engine, observer: Observer) -> None:
     """All rounds are committed; an end before that is in the event log."""
     try:
         if engine == "local":
-            from fedse.local import run_local
+            from fedse.drivers.run import run_local
 
             with held(run.path):
                 run_local(run)
@@ -108,8 +108,8 @@ def drive(run: Run, engine: Engine, observer: Observer) -> None:
 
 
 def _on_flower(run: Run, engine: Engine, observer: Observer) -> None:
-    from fedse.flower.deploy import run_deployment
-    from fedse.flower.simulate import run_simulation
+    from fedse.flower.ops.deployment import run_deployment
+    from fedse.flower.ops.simulation import run_simulation
 
     # The server's app is another process and holds the run itself.
     with followed(run.path / "events.jsonl", observer):

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from fedse.cli.display import Json
-from fedse.config_file import parse_options
-from fedse.config_keys import closest
+from fedse.config.file import parse_options
 from fedse.envs.base import Env, ExpertEnv, Step, env_names, make_env
-from fedse.envs.check import CheckReport, check_env
+from fedse.envs.conformance.check import CheckReport, check_env
 from fedse.errors import ConfigError, EnvError, FedSEError
+from fedse.suggest import closest
 from fedse.types import Split, Task
 
 # As many as a person reads before typing one.

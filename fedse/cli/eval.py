@@ -13,13 +13,13 @@ from cyclopts import Parameter
 from fedse.cli.display import Json
 from fedse.cli.drive import require_machine
 from fedse.cli.resume import RunName
-from fedse.config import Config
+from fedse.config.schema import Config
 from fedse.errors import ConfigError
-from fedse.evaluate import Rate, by_env, macro, micro, rates
 from fedse.events import silent
-from fedse.run import Run
-from fedse.run_folder import find_run, open_run, runs_root
 from fedse.seeds import seed_of
+from fedse.stats.rates import Rate, by_env, macro, micro, rates
+from fedse.store.run import Run
+from fedse.store.run_folder import find_run, open_run, runs_root
 from fedse.types import ClientStats
 
 
@@ -64,7 +64,7 @@ def fresh_games(config: Config, episodes: int | None, seed: int) -> Config:
 
 def measure(run: Run, config: Config, round: int) -> dict[str, ClientStats]:
     """What each client counts; nothing of it is written into the run."""
-    from fedse.rounds import client_eval
+    from fedse.method.rounds import client_eval
     from fedse.site.open import open_site
 
     adapter, found = run.adapter(round), {}

@@ -12,26 +12,26 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
+from fedse.adapters.peft_folder import export_adapter
 from fedse.cli.phrases import counted
 from fedse.cli.resume import RunName
 from fedse.cli.view import ClientName, EnvName, OutcomeName, Round, RunOrHome, SplitName, TaskId
 from fedse.errors import ConfigError, StoreError, boundary
-from fedse.export import export_adapter
 from fedse.exports.episodes import (
-    Episode,
     Place,
+    StoredEpisode,
     Wanted,
     find_place,
     list_episodes,
+    load_texts,
     matching,
     row_of,
-    said,
     system_prompts,
 )
 from fedse.exports.inspect_log import Origin, write_inspect_logs
 from fedse.exports.parquet import write_parquet
 from fedse.exports.results import last_measured, results_of
-from fedse.run_folder import find_run, open_run, read_card, runs_root
+from fedse.store.run_folder import find_run, open_run, read_card, runs_root
 
 app = App(name="export", help_format="plaintext", help_epilogue="")
 
@@ -118,10 +118,10 @@ def adapter(
     print(f"adapter of round {chosen} in {folder}")
 
 
-def _rows(place: Place, chosen: list[Episode]) -> Iterator[dict[str, Any]]:
+def _rows(place: Place, chosen: list[StoredEpisode]) -> Iterator[dict[str, Any]]:
     """The episodes whose text is there; how many lack it is told on stderr."""
     prompts, lacking = system_prompts(place), 0
-    for episode, told in said(chosen):
+    for episode, told in load_texts(chosen):
         if told is None:
             lacking += 1
             continue

@@ -15,12 +15,12 @@ from cyclopts import App, Parameter
 
 from fedse.cli.console import shown
 from fedse.cli.display import Json, Plain, mode_of
-from fedse.cli.drive import Interrupted, each_of, tell_result
+from fedse.cli.drive import Interrupted, fan_out, tell_result
 from fedse.cli.follow import followed
 from fedse.cli.run import Metrics, Set, watched
-from fedse.config_file import load_config
+from fedse.config.file import load_config
 from fedse.errors import MachineError
-from fedse.run_folder import open_run
+from fedse.store.run_folder import open_run
 
 if TYPE_CHECKING:
     from fedse.federation.folder import Federation
@@ -68,7 +68,7 @@ def create(
     """
     require_flower()
     from fedse.federation import folder
-    from fedse.flower.bundle import own_digest
+    from fedse.flower.messages.bundle import own_digest
 
     settings, now = load_config(config, set_), datetime.now(UTC)
     card = folder.Card(
@@ -143,9 +143,9 @@ def revoke(site: SiteName, /, *, dir_: Folder = HERE) -> None:
 
 
 def _told(federation: "Federation") -> str:
-    from fedse.flower.coordinate import introduce
+    from fedse.flower.ops.serve_federation import sync_nodes
 
-    running = introduce(federation)
+    running = sync_nodes(federation)
     return "; the running SuperLink knows" if running else "; it counts from the next start"
 
 
@@ -166,7 +166,7 @@ def start(
     """
     require_flower()
     from fedse.federation import folder
-    from fedse.flower.coordinate import serving
+    from fedse.flower.ops.serve_federation import serving
 
     federation, mode = folder.open_federation(dir_), mode_of(sys.stderr, json=json, plain=plain)
     config = load_config(federation.run / "config.resolved.toml")
@@ -177,7 +177,7 @@ def start(
             watched(metrics, config.aggregate.deadline + wait) as watchers,
             serving(federation, proxy=proxy, tell=tell_aside) as server,
             shown(mode, config) as observer,
-            followed(federation.run / "events.jsonl", each_of([observer, *watchers])),
+            followed(federation.run / "events.jsonl", fan_out([observer, *watchers])),
         ):
             server.run(wait=wait)
     except KeyboardInterrupt:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from fedse.run import Observer
+from fedse.events import Observer
 
 # Seconds between two looks at the log.
 PERIOD = 0.5

@@ -16,10 +16,10 @@ from cyclopts import App, Parameter
 from fedse.cli.display import Json
 from fedse.cli.phrases import counted, megabytes
 from fedse.errors import ConfigError, StoreError
-from fedse.ledger import Entry
-from fedse.ledger_keys import read_public
-from fedse.ledger_records import Verdict, ledgers_in, verify_ledger
-from fedse.run_folder import find_run, runs_root
+from fedse.ledger.chain import Entry
+from fedse.ledger.keys import read_public
+from fedse.ledger.record import Verdict, ledgers_in, verify_ledger
+from fedse.store.run_folder import find_run, runs_root
 
 app = App(name="ledger", help_format="plaintext", help_epilogue="")
 

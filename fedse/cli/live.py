@@ -17,9 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from fedse.cli.phrases import megabytes
-from fedse.config import Config
-from fedse.events import Fact
-from fedse.run import Observer
+from fedse.config.schema import Config
+from fedse.events import Fact, Observer
 
 # Symbol and colour of each state; the word always stands beside them.
 STATES = {
@@ -61,7 +60,7 @@ class Row:
     measured: float | None = None
 
 
-class Column(NamedTuple):
+class LiveColumn(NamedTuple):
     field: str
     title: str
     width: int
@@ -69,13 +68,13 @@ class Column(NamedTuple):
 
 # In the order they are given up when the window is narrow, the last one first.
 COLUMNS = (
-    Column("solved", "solved", 6),
-    Column("held_out", "held-out", 10),
-    Column("games", "games", 7),
-    Column("buffer", "buffer", 6),
-    Column("env", "world", 8),
-    Column("loss", "loss", 6),
-    Column("sent", "sent", 8),
+    LiveColumn("solved", "solved", 6),
+    LiveColumn("held_out", "held-out", 10),
+    LiveColumn("games", "games", 7),
+    LiveColumn("buffer", "buffer", 6),
+    LiveColumn("env", "world", 8),
+    LiveColumn("loss", "loss", 6),
+    LiveColumn("sent", "sent", 8),
 )
 SHOWN_ORDER = ("env", "games", "solved", "buffer", "loss", "sent", "held_out")
 

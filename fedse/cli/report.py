@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from fedse.errors import ConfigError, StoreError, boundary
 from fedse.report.facts import read_facts, told_apart
 from fedse.report.page import render
-from fedse.run_folder import find_run, runs_root
+from fedse.store.run_folder import find_run, runs_root
 
 
 def report_verb(

@@ -9,7 +9,6 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from fedse.cli.drive import Interrupted, require_machine, require_members
-from fedse.config_keys import closest
 from fedse.errors import ConfigError
 from fedse.reproduce.jobs import Found, do_jobs
 from fedse.reproduce.results import TableResult, gather
@@ -23,8 +22,9 @@ from fedse.reproduce.tables import (
     questions_of,
 )
 from fedse.reproduce.tell import markdown, text
-from fedse.run import write_durably
-from fedse.run_folder import installed_versions, runs_root
+from fedse.store.files import write_durably
+from fedse.store.run_folder import installed_versions, runs_root
+from fedse.suggest import closest
 
 
 def reproduce_verb(

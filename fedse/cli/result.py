@@ -3,8 +3,8 @@
 from typing import Any
 
 from fedse.cli.phrases import counted, megabytes
-from fedse.evaluate import Rate, by_env, change, macro, micro, rates
-from fedse.run import Run
+from fedse.stats.rates import Rate, by_env, change, macro, micro, rates
+from fedse.store.run import Run
 
 
 def result_of(run: Run) -> dict[str, Any]:

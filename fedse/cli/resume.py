@@ -12,8 +12,8 @@ from fedse.cli.console import shown
 from fedse.cli.display import Json, Plain, mode_of
 from fedse.cli.drive import drive, require_machine, tell_result
 from fedse.cli.run import EngineOption
-from fedse.config_file import load_config
-from fedse.run_folder import find_run, open_run, runs_root
+from fedse.config.file import load_config
+from fedse.store.run_folder import find_run, open_run, runs_root
 
 RunName = Annotated[str, Parameter(help="Path or id of the run, or `last`.")]
 

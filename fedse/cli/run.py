@@ -12,12 +12,13 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from fedse.adapters.base import spec_of
 from fedse.cli.console import shown
 from fedse.cli.display import Json, Mode, Plain, mode_of
 from fedse.cli.drive import (
     Engine,
     drive,
-    each_of,
+    fan_out,
     require_local,
     require_machine,
     require_members,
@@ -25,15 +26,14 @@ from fedse.cli.drive import (
     tell_result,
 )
 from fedse.cli.phrases import megabytes
-from fedse.config import Config
-from fedse.config_file import dump_config, load_config
+from fedse.config.file import dump_config, load_config
+from fedse.config.methods import METHODS, one_experiment
+from fedse.config.schema import Config
 from fedse.errors import ConfigError
-from fedse.methods import METHODS, one_experiment
-from fedse.metrics import monitored
-from fedse.run import Observer
-from fedse.run_folder import create_run
-from fedse.site.open import spec_of
-from fedse.trackers import Tracker, require_trackers, tracked
+from fedse.events import Observer
+from fedse.observers.prometheus import monitored
+from fedse.observers.trackers import Tracker, require_trackers, tracked
+from fedse.store.run_folder import create_run
 
 Set = Annotated[
     list[str],
@@ -116,7 +116,7 @@ def start_run(
     patience = config.aggregate.deadline
     with shown(mode, config) as observer, watched(metrics, patience) as watchers:
         observers = [observer, *watchers]
-        tell = each_of(observers)
+        tell = fan_out(observers)
         run = create_run(
             root,
             config,

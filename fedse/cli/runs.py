@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from fedse.cli.display import Json
 from fedse.cli.drive import root_of
 from fedse.cli.phrases import counted
-from fedse.run_list import RunSummary, list_runs
+from fedse.results.run_list import RunSummary, list_runs
 
 
 def runs_verb(

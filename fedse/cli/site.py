@@ -6,15 +6,15 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from fedse.adapters.base import spec_of
 from fedse.cli.display import Json
 from fedse.cli.drive import require_machine
 from fedse.cli.federation import end_on_sigterm, require_flower, tell_aside
-from fedse.config_file import parse_options
+from fedse.config.file import parse_options
 from fedse.envs.base import make_env
 from fedse.errors import StoreError
-from fedse.federation.policy import set_pause
-from fedse.ledger import FILE
-from fedse.site.open import spec_of
+from fedse.ledger.chain import FILE
+from fedse.site.rules import set_pause
 
 app = App(name="site", help_format="plaintext", help_epilogue="")
 
@@ -45,7 +45,7 @@ def join(
     from fedse.federation.home import agreed_config
     from fedse.federation.home import join as join_federation
     from fedse.federation.invite import read_invite
-    from fedse.flower.bundle import own_digest
+    from fedse.flower.messages.bundle import own_digest
 
     offered = read_invite(invite, trusted=fingerprint, now=time.time())
     options = parse_options(option)
@@ -109,12 +109,12 @@ def start(*, home: HomeOption = HERE) -> None:
     require_flower()
     require_machine("deployment")
     from fedse.federation.home import open_home
-    from fedse.flower.attend import attend
+    from fedse.flower.ops.serve_site import serve_site
 
     opened = open_home(home)
     end_on_sigterm()
     try:
-        attend(opened, tell=tell_aside)
+        serve_site(opened, tell=tell_aside)
     except KeyboardInterrupt:
         tell_aside("stopped; start again whenever you like")
 

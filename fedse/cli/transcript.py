@@ -16,7 +16,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.text import Text
 
-from fedse.exports.episodes import Episode
+from fedse.exports.episodes import StoredEpisode
 from fedse.types import Trajectory
 
 SAW, THOUGHT, DID = "|", "~", ">"
@@ -74,7 +74,7 @@ def console_for(*, plain: bool) -> Console:
     )
 
 
-def show_episode(console: Console, episode: Episode, told: Trajectory | None) -> None:
+def show_episode(console: Console, episode: StoredEpisode, told: Trajectory | None) -> None:
     """One episode in full: a header of two lines, then its turns."""
     game = episode.game
     head = Text.assemble(
@@ -114,7 +114,7 @@ def show_wrapped(console: Console, margin: str, text: Text) -> None:
         console.print(Text.assemble((before, "dim"), line), soft_wrap=True)
 
 
-def summary_rows(found: Iterable[Episode]) -> list[dict[str, int | str]]:
+def summary_rows(found: Iterable[StoredEpisode]) -> list[dict[str, int | str]]:
     """Per round and client: how the games ended, how many are learned from, and the held-out."""
     counts: dict[tuple[int, str], Counter[str]] = {}
     for episode in found:
@@ -153,7 +153,7 @@ def _line(round: str, client: str, cells: Sequence[str], width: int) -> str:
     return f"{round:>5}  {client:<{width}}  {'  '.join(f'{c:>5}' for c in cells)}".rstrip()
 
 
-def _details(episode: Episode, told: Trajectory | None) -> Iterable[str]:
+def _details(episode: StoredEpisode, told: Trajectory | None) -> Iterable[str]:
     game = episode.game
     if game.split == "test":
         yield f"held-out game of the adapter of round {game.round - 1}"

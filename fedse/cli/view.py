@@ -13,14 +13,14 @@ from fedse.cli.drive import root_of
 from fedse.cli.phrases import counted
 from fedse.cli.transcript import console_for, show_episode, show_summary, summary_rows
 from fedse.exports.episodes import (
-    Episode,
     Place,
+    StoredEpisode,
     Wanted,
     facts_of,
     find_place,
     list_episodes,
+    load_texts,
     matching,
-    said,
 )
 from fedse.types import Outcome, Split, Trajectory
 
@@ -71,11 +71,13 @@ def view_verb(
         _print_text(place, rows, newest, len(chosen), plain=plain or plain_wanted(sys.stdout))
 
 
-def _print_json(place: Place, rows: Sequence[dict[str, Any]], newest: Sequence[Episode]) -> None:
+def _print_json(
+    place: Place, rows: Sequence[dict[str, Any]], newest: Sequence[StoredEpisode]
+) -> None:
     if rows:
         summary = {"event": "summary", "run": str(place.path), "rounds": rows}
         print(json_format.dumps(summary))
-    for episode, told in said(newest):
+    for episode, told in load_texts(newest):
         entry = {"event": "episode", **facts_of(episode, place.run_id), **_told(told)}
         print(json_format.dumps(entry))
 
@@ -94,7 +96,7 @@ def _told(told: Trajectory | None) -> dict[str, Any]:
 def _print_text(
     place: Place,
     rows: Sequence[dict[str, Any]],
-    newest: Sequence[Episode],
+    newest: Sequence[StoredEpisode],
     count: int,
     *,
     plain: bool,
@@ -113,7 +115,7 @@ def _print_text(
     more = "; choose: --round, --client, --outcome, --task" if rows else "; all: --limit 0"
     console.print(Text(shown + (more if cut else ""), style="dim"))
     lacking = False
-    for episode, told in said(newest):
+    for episode, told in load_texts(newest):
         console.print()
         show_episode(console, episode, told)
         lacking = lacking or told is None

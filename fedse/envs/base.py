@@ -63,11 +63,11 @@ EnvFactory = Callable[[], Env]
 
 # Imported on first use, so that listing environments costs nothing.
 BUILT_IN: Mapping[str, str] = {
-    "babyai": "fedse.envs.babyai:BabyAI",
-    "maze": "fedse.envs.maze:Maze",
-    "textcraft": "fedse.envs.textcraft:TextCraft",
-    "webshop": "fedse.envs.webshop:WebShop",
-    "wordle": "fedse.envs.wordle:Wordle",
+    "babyai": "fedse.envs.babyai.env:BabyAI",
+    "maze": "fedse.envs.maze.env:Maze",
+    "textcraft": "fedse.envs.textcraft.env:TextCraft",
+    "webshop": "fedse.envs.webshop.env:WebShop",
+    "wordle": "fedse.envs.wordle.env:Wordle",
 }
 
 

@@ -9,13 +9,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from fedse.buffer import Buffer, Played
-from fedse.config import Config
-from fedse.config_file import load_config
-from fedse.config_keys import closest
+from fedse.config.file import load_config
+from fedse.config.schema import Config
 from fedse.envs.base import make_env
 from fedse.errors import ConfigError, FedSEError, StoreError, boundary
-from fedse.run_folder import find_run
+from fedse.store.buffer import Buffer, Played
+from fedse.store.run_folder import find_run
+from fedse.suggest import closest
 from fedse.types import Outcome, Split, Trajectory
 
 Dropped = Literal["", "held-out", "failed", "truncated", "broken", "duplicate"]
@@ -51,12 +51,12 @@ class Place(NamedTuple):
         return self.path.resolve().name
 
 
-class Episode(NamedTuple):
+class StoredEpisode(NamedTuple):
     """A game on record, and what became of it."""
 
     source: Source
     game: Played
-    """Without what was said; `said` fetches that."""
+    """Without what was said; `load_texts` fetches that."""
     dropped: Dropped
     """Why it was not learned from, empty where it was."""
 
@@ -101,14 +101,14 @@ def find_place(name: str, root: Path) -> Place:
     return Place(path, config, here)
 
 
-def list_episodes(place: Place) -> list[Episode]:
+def list_episodes(place: Place) -> list[StoredEpisode]:
     """All episodes there, the oldest first; held-out games are played before a round explores."""
     order = {source: number for number, source in enumerate(place.sources)}
     found = [episode for source in place.sources for episode in _episodes(source)]
     return sorted(found, key=lambda e: (*e.game[:3], order[e.source]))
 
 
-def matching(found: Sequence[Episode], wanted: Wanted) -> list[Episode]:
+def matching(found: Sequence[StoredEpisode], wanted: Wanted) -> list[StoredEpisode]:
     """The episodes that are `wanted`; a name none of them has is an error, not an empty list."""
     for what, asked, known in (
         ("client", wanted.client, {episode.source.client for episode in found}),
@@ -124,7 +124,9 @@ def matching(found: Sequence[Episode], wanted: Wanted) -> list[Episode]:
     return [episode for episode in found if _fits(episode, wanted)]
 
 
-def said(episodes: Iterable[Episode]) -> Iterator[tuple[Episode, Trajectory | None]]:
+def load_texts(
+    episodes: Iterable[StoredEpisode],
+) -> Iterator[tuple[StoredEpisode, Trajectory | None]]:
     """Each episode with all that was said in it; None where that was not kept."""
     opened: dict[Path, Buffer] = {}
     try:
@@ -167,7 +169,7 @@ def messages_of(system: str, episode: Trajectory) -> list[dict[str, str]]:
     return messages
 
 
-def facts_of(episode: Episode, run_id: str) -> dict[str, Any]:
+def facts_of(episode: StoredEpisode, run_id: str) -> dict[str, Any]:
     """What is on record of an episode beside what was said in it."""
     client, game = episode.source.client, episode.game
     return {
@@ -187,7 +189,7 @@ def facts_of(episode: Episode, run_id: str) -> dict[str, Any]:
     }
 
 
-def row_of(episode: Episode, told: Trajectory, *, run_id: str, system: str) -> dict[str, Any]:
+def row_of(episode: StoredEpisode, told: Trajectory, *, run_id: str, system: str) -> dict[str, Any]:
     """The episode as one flat record with its `messages`."""
     return {
         **facts_of(episode, run_id),
@@ -209,7 +211,7 @@ def _sources_of(path: Path) -> Iterator[Source]:
             yield Source(path.resolve().parent.name, experiment, path)
 
 
-def _episodes(source: Source) -> Iterator[Episode]:
+def _episodes(source: Source) -> Iterator[StoredEpisode]:
     with boundary(StoreError, f"buffer {source.buffer}"), closing(Buffer(source.buffer)) as buffer:
         played = list(buffer.games(source.experiment))
         learned = list(buffer.kept(source.experiment))
@@ -218,7 +220,7 @@ def _episodes(source: Source) -> Iterator[Episode]:
     shown = [game for game in learned if _key(game) not in recorded]
     learnable: set[Outcome] = {"success", *(game.outcome for game in learned)}
     for game in (*shown, *played):
-        yield Episode(source, game, "" if _key(game) in kept else _dropped(game, learnable))
+        yield StoredEpisode(source, game, "" if _key(game) in kept else _dropped(game, learnable))
 
 
 def _key(game: Played) -> tuple[int, Split, str, int]:
@@ -231,7 +233,7 @@ def _dropped(game: Played, learnable: set[Outcome]) -> Dropped:
     return "duplicate" if game.outcome in learnable else WORDS[game.outcome]
 
 
-def _fits(episode: Episode, wanted: Wanted) -> bool:
+def _fits(episode: StoredEpisode, wanted: Wanted) -> bool:
     game = episode.game
     pairs = (
         (wanted.round, game.round),

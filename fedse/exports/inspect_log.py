@@ -10,9 +10,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import fedse
+from fedse._version import __version__
 from fedse.errors import MachineError, StoreError, boundary
-from fedse.evaluate import Rate
+from fedse.stats.rates import Rate
 from fedse.types import digest_of
 
 # As many letters as Inspect's own ids have.
@@ -71,7 +71,7 @@ def log_of(rows: Sequence[dict[str, Any]], round: int, origin: Origin) -> dict[s
             "dataset": {"name": origin.experiment, "samples": count},
             "model": f"fedse/{origin.model}",
             "config": {},
-            "packages": {"fedse": fedse.__version__},
+            "packages": {"fedse": __version__},
             "metadata": {"run": origin.run_id, "round": round},
             "scorers": [{"name": "success", "metrics": [{"name": name} for name in metrics]}],
         },

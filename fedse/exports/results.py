@@ -11,9 +11,9 @@ from typing import Any
 
 from fedse.envs.base import BUILT_IN
 from fedse.errors import ConfigError
-from fedse.evaluate import Rate, by_env, rates
-from fedse.run import Run
-from fedse.run_folder import RunCard
+from fedse.stats.rates import Rate, by_env, rates
+from fedse.store.run import Run
+from fedse.store.run_folder import RunCard
 
 METRIC = "success"
 

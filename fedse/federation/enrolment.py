@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from fedse.errors import ConfigError, MachineError, StoreError, boundary
 from fedse.federation.invite import MAX_BYTES, Invite, canonical
-from fedse.run import write_durably
+from fedse.store.files import write_durably
 from fedse.types import Record
 
 ENROL_PURPOSE = b"fedse enrolment 1\n"

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import tomlkit
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from fedse import __version__
-from fedse.config import Config
+from fedse._version import __version__
+from fedse.config.schema import Config
 from fedse.errors import ConfigError, StoreError, boundary
 from fedse.federation.enrolment import (
     Enrolment,
@@ -29,10 +29,10 @@ from fedse.federation.enrolment import (
     write_list,
 )
 from fedse.federation.invite import Invite, fingerprint, public_hex, write_invite
-from fedse.flower.keys import Identity, make_identity
-from fedse.flower.proxy import nginx_config
-from fedse.run import write_durably
-from fedse.run_folder import create_run, open_run
+from fedse.federation.keys import Identity, make_identity
+from fedse.federation.nginx import nginx_config
+from fedse.store.files import write_durably
+from fedse.store.run_folder import create_run, open_run
 from fedse.types import Record
 
 CARD, LIST, RUN, KEYS, SIGNING = (

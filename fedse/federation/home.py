@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 
 import tomlkit
 
-from fedse.config import Config
-from fedse.config_file import dump_config, load_config, parse_config
+from fedse.adapters.base import spec_of
+from fedse.config.file import dump_config, load_config, parse_config
+from fedse.config.schema import Config
 from fedse.errors import ConfigError, MachineError, StoreError, boundary
 from fedse.federation.enrolment import request_enrolment
 from fedse.federation.invite import Invite, fingerprint
-from fedse.federation.policy import first_policy, read_policy, write_policy
-from fedse.flower.keys import NodeKey, make_node_key
-from fedse.run import write_durably
-from fedse.site.open import spec_of
+from fedse.federation.keys import NodeKey, make_node_key
+from fedse.site.rules import first_rules, read_rules, write_rules
+from fedse.store.files import write_durably
 from fedse.types import Record
 
 SITE, EXPERIMENT, POLICY, AUTHORITY, REQUEST = (
@@ -107,7 +107,7 @@ def join(invite: Invite, config: Config, path: Path, *, bundle: str) -> Home:
         key = make_node_key(path)
         write_durably(path / AUTHORITY, invite.ca.encode())
         write_durably(path / EXPERIMENT, dump_config(config).encode())
-        write_policy(path / POLICY, first_policy(config, adapter_bytes=spec_of(config).nbytes))
+        write_rules(path / POLICY, first_rules(config, adapter_bytes=spec_of(config).nbytes))
         request = request_enrolment(invite, key.private, key.public)
         text = json.dumps(request.model_dump(mode="json"), indent=2) + "\n"
         write_durably(path / REQUEST, text.encode())
@@ -145,5 +145,5 @@ def open_home(path: Path) -> Home:
             f"the base model {config.model.base!r} is not the one agreed on",
             hint=f"put it back, or name it in {path / EXPERIMENT}",
         )
-    read_policy(path / POLICY)
+    read_rules(path / POLICY)
     return Home(path.resolve(), card, config)

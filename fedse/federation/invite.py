@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from pydantic import ValidationError
 
 from fedse.errors import ConfigError, MachineError, boundary
-from fedse.run import write_durably
+from fedse.store.files import write_durably
 from fedse.types import Record
 
 VERSION = 1

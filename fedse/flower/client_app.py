@@ -11,7 +11,7 @@ from pathlib import Path
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-from fedse.flower.wire import read_request, reply_content
+from fedse.flower.messages.wire import read_request, reply_content
 from fedse.site.socket_client import ask_site, ask_until_served
 
 FAILED = "the site could not pass the message to its worker"
@@ -27,13 +27,13 @@ app = ClientApp()
 def train(message: Message, context: Context) -> Message:
     """The worker's reply, or one fixed text; Flower adds no detail of either to its own."""
     try:
-        content = forwarded(message, context)
+        content = forward(message, context)
     except Exception:
         raise RuntimeError(FAILED) from None
     return Message(content, reply_to=message)
 
 
-def forwarded(message: Message, context: Context) -> RecordDict:
+def forward(message: Message, context: Context) -> RecordDict:
     """What the site's worker answers to this message."""
     request, adapter = read_request(message.content)
     socket, client = _worker(context)

@@ -18,10 +18,10 @@ from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
 from fedse.federation.enrolment import EnrolmentRequest
-from fedse.flower.admit import REFUSED
+from fedse.federation.nginx import FLEET_ROUTES
 from fedse.flower.client_app import FAILED
-from fedse.flower.proxy import FLEET_ROUTES
-from fedse.flower.wire import ADAPTER, FLOATS, INTEGERS, MAX_COUNT, REPLY, reply_content
+from fedse.flower.messages.wire import ADAPTER, FLOATS, INTEGERS, MAX_COUNT, REPLY, reply_content
+from fedse.flower.patches.bundle_guard import REFUSED
 from fedse.site.socket_client import SiteReply
 from fedse.types import AdapterSpec, ClientStats, Record, Task, Trajectory, Turn
 
@@ -36,7 +36,7 @@ class Field(Record):
     example: int | float
 
 
-class Part(Record):
+class PackedPart(Record):
     """One object Flower serialises, with its share of the bytes."""
 
     kind: str
@@ -49,7 +49,7 @@ class Preview(Record):
     numbers: tuple[Field, ...]
     tensors: dict[str, tuple[int, ...]]
     adapter_bytes: int
-    parts: tuple[Part, ...]
+    parts: tuple[PackedPart, ...]
     bytes: int
     """Of all parts with the example numbers."""
     bytes_at_most: int
@@ -72,7 +72,7 @@ def preview(spec: AdapterSpec, *, place: int) -> Preview:
     """Of the client at `place` among the members in sorted order."""
     typical = _content(spec, place, EXAMPLE_COUNT, EXAMPLE_NUMBER)
     longest = _content(spec, place, MAX_COUNT, EXAMPLE_NUMBER)
-    parts = tuple(Part(kind=kind, bytes=size) for kind, size in serialised(typical))
+    parts = tuple(PackedPart(kind=kind, bytes=size) for kind, size in serialised(typical))
     return Preview(
         numbers=_fields(typical[REPLY]),
         tensors={tensor.name: tensor.shape for tensor in spec.tensors},

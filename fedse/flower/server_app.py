@@ -1,6 +1,6 @@
 """The Flower side of the server: runs the round loop over the run folder it is given.
 
-The round loop is fedse.coordinator's, so a run that ended goes on at its last committed round
+The round loop is fedse.drivers.loop's, so a run that ended goes on at its last committed round
 when it is submitted again.
 """
 
@@ -12,13 +12,13 @@ from pathlib import Path
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from fedse.coordinator import federate
+from fedse.drivers.loop import federate
 from fedse.errors import ConfigError
 from fedse.events import Fact
-from fedse.flower.ask import GridAsk
-from fedse.flower.bounded import bound_pulls
-from fedse.run import Run
-from fedse.run_folder import held, open_run
+from fedse.flower.patches.reply_limit import bound_pulls
+from fedse.flower.server.transport import GridAsk
+from fedse.store.run import Run
+from fedse.store.run_folder import held, open_run
 
 app = ServerApp()
 

@@ -5,9 +5,9 @@ from fedse.report.collapse import RULE, collapses
 from fedse.report.facts import RunFacts
 from fedse.report.figures import (
     Figure,
-    Key,
+    LegendEntry,
+    PageSection,
     Panel,
-    Section,
     groups,
     line_panels,
     rounds_of,
@@ -24,7 +24,7 @@ from fedse.report.tables import (
 )
 
 
-def variety(facts: RunFacts, id: str) -> Section:
+def variety(facts: RunFacts, id: str) -> PageSection:
     table = client_table(
         facts,
         [Column("entropy", "entropy, nats", "number"), Column("distinct", "distinct", "rate")],
@@ -37,7 +37,7 @@ def variety(facts: RunFacts, id: str) -> Section:
         f"{c.last.distinct:.2f}."
         for c in collapses(facts.results)
     ]
-    return Section(
+    return PageSection(
         id,
         "Variety of actions",
         "Does the agent keep exploring, or does it repeat itself?",
@@ -63,7 +63,7 @@ def variety(facts: RunFacts, id: str) -> Section:
     )
 
 
-def agreement(facts: RunFacts, id: str) -> Section:
+def agreement(facts: RunFacts, id: str) -> PageSection:
     measured = any(result.drift for result in facts.results)
     loss = client_table(facts, [Column("loss", "loss", "number")], lambda stats: [stats.loss])
     learned = Figure(
@@ -74,7 +74,7 @@ def agreement(facts: RunFacts, id: str) -> Section:
         loss,
         line_panels(loss, "loss", groups(facts.clients, facts.env_of)),
     )
-    return Section(
+    return PageSection(
         id,
         "Agreement of the clients",
         "Do the clients pull the adapter the same way, and what does averaging lose?",
@@ -129,14 +129,14 @@ def _ends(error: Table) -> str:
     return f"{values[0]:.2f} → {values[-1]:.2f}" if values else ""
 
 
-def time_spent(facts: RunFacts, id: str) -> Section:
+def time_spent(facts: RunFacts, id: str) -> PageSection:
     table = stage_table(facts)
     total = [sum(c for c in row[1:4] if isinstance(c, float)) for row in table.rows]
     span = (0.0, max(total, default=1.0))
     spec = bars(
         STAGES, rounds=rounds_of(table), span=span, title="client seconds", fills="stage", tip=".1f"
     )
-    keys = [Key(stage, f"fill stage-{stage}") for stage in STAGES]
+    keys = [LegendEntry(stage, f"fill stage-{stage}") for stage in STAGES]
     figure = Figure(
         f"{id}-stages",
         "Seconds by stage",
@@ -148,4 +148,4 @@ def time_spent(facts: RunFacts, id: str) -> Section:
     )
     wall = sum(result.seconds for result in facts.results)
     lead = f"Where does the time go? The rounds took {wall:,.0f} s by the clock on the wall."
-    return Section(id, "Time", lead, [figure])
+    return PageSection(id, "Time", lead, [figure])

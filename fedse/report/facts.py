@@ -5,13 +5,13 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fedse.config import Config
-from fedse.config_file import load_config
-from fedse.evaluate import Rate, rates
-from fedse.run import Run
-from fedse.run_folder import RunCard, read_card, text_digest
-from fedse.run_list import RunSummary, summary_of
-from fedse.site.open import spec_of
+from fedse.adapters.base import spec_of
+from fedse.config.file import load_config
+from fedse.config.schema import Config
+from fedse.results.run_list import RunSummary, summary_of
+from fedse.stats.rates import Rate, rates
+from fedse.store.run import Run
+from fedse.store.run_folder import RunCard, read_card, text_digest
 from fedse.types import AdapterSpec, ClientStats, RoundResult
 
 Evals = dict[int, dict[str, ClientStats]]

@@ -13,7 +13,7 @@ from fedse.report.tables import Cell, Table
 
 
 @dataclass(frozen=True)
-class Key:
+class LegendEntry:
     """One entry of a panel's legend: the name, its style, and the value it ends with."""
 
     name: str
@@ -30,7 +30,7 @@ class Panel:
     by: str
     values: list[str]
     """Empty = every row."""
-    keys: list[Key] = field(default_factory=list)
+    keys: list[LegendEntry] = field(default_factory=list)
     note: str = ""
     """The result in a few characters, beside the title."""
 
@@ -49,14 +49,14 @@ class Figure:
     """One sentence."""
     table: Table
     panels: list[Panel]
-    keys: list[Key] = field(default_factory=list)
+    keys: list[LegendEntry] = field(default_factory=list)
     """A legend all panels share."""
     wide: bool = False
     """A single panel that may use the whole width."""
 
 
 @dataclass(frozen=True)
-class Section:
+class PageSection:
     id: str
     title: str
     lead: str
@@ -115,7 +115,7 @@ def line_panels(
     for title, series in grouped.items():
         spec = lines(y, series, by=by, rounds=rounds, span=span, tip=number)
         keys = [
-            Key(name, f"line s{style}", _last(table.where(by, name), y, number))
+            LegendEntry(name, f"line s{style}", _last(table.where(by, name), y, number))
             for name, style in series.items()
         ]
         panels.append(Panel(title, spec, by, list(series), keys))

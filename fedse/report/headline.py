@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from fedse.evaluate import change, micro
 from fedse.report.facts import RunFacts
+from fedse.stats.rates import change, micro
 
 CAVEAT = (
     "An adapter is still derived from private data: published attacks rebuild text from adapter "

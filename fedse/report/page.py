@@ -17,7 +17,7 @@ from typing import Any
 from fedse.errors import MachineError
 from fedse.report.charts import THEME
 from fedse.report.facts import RunFacts
-from fedse.report.figures import Figure, Section
+from fedse.report.figures import Figure, PageSection
 from fedse.report.headline import CAVEAT, Headline, headline
 from fedse.report.sections import run_sections
 from fedse.report.several import comparison
@@ -29,13 +29,13 @@ NO_VALUE = "\N{EN DASH}"
 
 
 @dataclass(frozen=True)
-class Part:
+class RunPart:
     """One run on the page."""
 
     facts: RunFacts
     prefix: str
     head: Headline
-    sections: list[Section]
+    sections: list[PageSection]
 
 
 def render(runs: Sequence[RunFacts], *, now: datetime) -> str:
@@ -65,8 +65,8 @@ def render(runs: Sequence[RunFacts], *, now: datetime) -> str:
     return page.lstrip()
 
 
-def _part(run: RunFacts, prefix: str) -> Part:
-    return Part(run, prefix, headline(run), run_sections(run, prefix))
+def _part(run: RunFacts, prefix: str) -> RunPart:
+    return RunPart(run, prefix, headline(run), run_sections(run, prefix))
 
 
 def _drawing(figure: Figure) -> dict[str, Any]:

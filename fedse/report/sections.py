@@ -1,14 +1,13 @@
 """One run's part of the page: its sections, in the order of the questions a reviewer asks."""
 
-from fedse.evaluate import change
 from fedse.report.charts import line
 from fedse.report.dynamics import agreement, time_spent, variety
 from fedse.report.facts import RunFacts
 from fedse.report.figures import (
     Figure,
-    Key,
+    LegendEntry,
+    PageSection,
     Panel,
-    Section,
     band_panels,
     bar_panels,
     groups,
@@ -29,9 +28,10 @@ from fedse.report.tables import (
     success_table,
     traffic_table,
 )
+from fedse.stats.rates import change
 
 
-def run_sections(facts: RunFacts, prefix: str) -> list[Section]:
+def run_sections(facts: RunFacts, prefix: str) -> list[PageSection]:
     """Everything but the headline and the settings; `prefix` keeps ids of several runs apart."""
     makers = [success, experience, traffic, variety, agreement, time_spent, missing]
     if not facts.results:
@@ -39,7 +39,7 @@ def run_sections(facts: RunFacts, prefix: str) -> list[Section]:
     return [make(facts, f"{prefix}{make.__name__.replace('_', '-')}") for make in makers]
 
 
-def success(facts: RunFacts, id: str) -> Section:
+def success(facts: RunFacts, id: str) -> PageSection:
     table = success_table(facts)
     envs = list(dict.fromkeys(str(row[1]) for row in table.rows))
     figure = Figure(
@@ -52,9 +52,9 @@ def success(facts: RunFacts, id: str) -> Section:
     )
     lead = "Does the common agent get better, and in which environments?"
     if not table.rows:
-        return Section(id, "Success", f"{lead} It was not measured in this run.")
+        return PageSection(id, "Success", f"{lead} It was not measured in this run.")
     named = "Per client, first and last measured round"
-    return Section(id, "Success", lead, [figure], _success_by_client(facts), named)
+    return PageSection(id, "Success", lead, [figure], _success_by_client(facts), named)
 
 
 def _success_by_client(facts: RunFacts) -> Table | None:
@@ -80,14 +80,14 @@ def _success_by_client(facts: RunFacts) -> Table | None:
     return Table(columns, rows)
 
 
-def experience(facts: RunFacts, id: str) -> Section:
+def experience(facts: RunFacts, id: str) -> PageSection:
     grown = client_table(
         facts,
         [Column("added", "new", "count"), Column("buffered", "in the buffer", "count")],
         lambda stats: [stats.added, stats.buffered],
     )
     ended = outcome_table(facts)
-    return Section(
+    return PageSection(
         id,
         "Experience",
         "How fast does each client's own experience grow, and why are episodes dropped? "
@@ -107,7 +107,7 @@ def experience(facts: RunFacts, id: str) -> Section:
                 _reading_of_outcomes(facts),
                 ended,
                 bar_panels(ended, OUTCOMES, facts.clients, title="", fills="fill"),
-                [Key(outcome, f"fill {outcome}") for outcome in OUTCOMES],
+                [LegendEntry(outcome, f"fill {outcome}") for outcome in OUTCOMES],
             ),
         ],
     )
@@ -125,7 +125,7 @@ def _reading_of_outcomes(facts: RunFacts) -> str:
     )
 
 
-def traffic(facts: RunFacts, id: str) -> Section:
+def traffic(facts: RunFacts, id: str) -> PageSection:
     table = traffic_table(facts)
     rounds = rounds_of(table)
     span = (0.0, max(span_of(table, way)[1] for way in ("up", "down")))
@@ -155,12 +155,12 @@ def traffic(facts: RunFacts, id: str) -> Section:
         f"What does the federation cost in communication? One adapter is {each:.2f} MB "
         f"({facts.spec.size:,} float32 numbers); a client receives one per round and sends one."
     )
-    return Section(id, "Communication", lead, [figure])
+    return PageSection(id, "Communication", lead, [figure])
 
 
-def missing(facts: RunFacts, id: str) -> Section:
+def missing(facts: RunFacts, id: str) -> PageSection:
     table = missing_table(facts)
     lead = "Whose adapter did not count, and why?"
     if not table.rows:
-        return Section(id, "Who was missing", f"{lead} Every client counted in every round.")
-    return Section(id, "Who was missing", lead, table=table)
+        return PageSection(id, "Who was missing", f"{lead} Every client counted in every round.")
+    return PageSection(id, "Who was missing", lead, table=table)

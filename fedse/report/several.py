@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedse.evaluate import change, rates
 from fedse.report.facts import RunFacts
-from fedse.report.figures import Figure, Panel, Section, line_panels, shared_out
+from fedse.report.figures import Figure, PageSection, Panel, line_panels, shared_out
 from fedse.report.tables import (
     ENVIRONMENT,
     RATE_COLUMNS,
@@ -16,14 +15,15 @@ from fedse.report.tables import (
     rate_cells,
     success_by_env,
 )
+from fedse.stats.rates import change, rates
 
 RUN = Column("run", "run")
 
 
-def comparison(runs: Sequence[RunFacts]) -> list[Section]:
+def comparison(runs: Sequence[RunFacts]) -> list[PageSection]:
     """The sections before each run's own part."""
     return [
-        Section(
+        PageSection(
             "final",
             "Final results",
             "Success on held-out tasks at the last measured round. The intervals belong to each "
@@ -31,8 +31,8 @@ def comparison(runs: Sequence[RunFacts]) -> list[Section]:
             table=final_table(runs),
         ),
         _per_round(runs),
-        Section("cost", "Cost", "What did each run take?", table=cost_table(runs)),
-        Section(
+        PageSection("cost", "Cost", "What did each run take?", table=cost_table(runs)),
+        PageSection(
             "differences",
             "What differs in the settings",
             "Every setting that is not the same in all runs, but for the run's name.",
@@ -41,7 +41,7 @@ def comparison(runs: Sequence[RunFacts]) -> list[Section]:
     ]
 
 
-def _per_round(runs: Sequence[RunFacts]) -> Section:
+def _per_round(runs: Sequence[RunFacts]) -> PageSection:
     table = rounds_table(runs)
     envs = list(dict.fromkeys(str(row[1]) for row in table.rows))
     figure = Figure(
@@ -54,8 +54,8 @@ def _per_round(runs: Sequence[RunFacts]) -> Section:
     )
     lead = "How did each run get there, environment by environment?"
     if not envs:
-        return Section("per-round", "Success per round", f"{lead} It was not measured.")
-    return Section("per-round", "Success per round", lead, [figure])
+        return PageSection("per-round", "Success per round", f"{lead} It was not measured.")
+    return PageSection("per-round", "Success per round", lead, [figure])
 
 
 def _env_panels(table: Table, runs: Sequence[RunFacts], env: str) -> list[Panel]:

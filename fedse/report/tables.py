@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal
 
-from fedse.config import Config
-from fedse.evaluate import Rate, by_env, micro, rates
+from fedse.config.schema import Config
 from fedse.report.facts import RunFacts
+from fedse.stats.rates import Rate, by_env, micro, rates
 from fedse.types import ClientStats, RoundResult
 
 Cell = str | int | float | None

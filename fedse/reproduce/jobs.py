@@ -12,12 +12,14 @@ from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
-from fedse.config import Config
-from fedse.held_out import outcomes
-from fedse.local import follow_parent, run_local
+from fedse.config.schema import Config
+from fedse.drivers.local import follow_parent
+from fedse.drivers.run import run_local
 from fedse.reproduce.tables import Job
-from fedse.run import Run, write_durably
-from fedse.run_folder import create_run, held, open_run
+from fedse.results.held_out import outcomes
+from fedse.store.files import write_durably
+from fedse.store.run import Run
+from fedse.store.run_folder import create_run, held, open_run
 from fedse.types import Drift, Record, digest_of
 
 

@@ -7,11 +7,11 @@ and anybody can compute another.
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fedse.comparison import ALPHA
-from fedse.evaluate import Rate, micro
-from fedse.paired import Blocks, Differences, holm, minimum_detectable, paired_differences
 from fedse.reproduce.jobs import Found, key_of
 from fedse.reproduce.tables import Job, Question
+from fedse.results.compare import ALPHA
+from fedse.stats.paired import Blocks, Differences, holm, minimum_detectable, paired_differences
+from fedse.stats.rates import Rate, micro
 from fedse.types import Record
 
 SCHEMA_VERSION = 1

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any, Literal, NamedTuple
 
-from fedse.config import Config
-from fedse.config_file import parse_config
-from fedse.methods import METHODS, apply_method, with_settings
+from fedse.config.file import parse_config
+from fedse.config.methods import METHODS, apply_method, with_settings
+from fedse.config.schema import Config
 
 World = Literal["five-worlds", "one-world"]
 
 
-class Arm(NamedTuple):
+class TableArm(NamedTuple):
     """One line of a table."""
 
     label: str
@@ -34,9 +34,9 @@ class Question(NamedTuple):
     worse: str
 
 
-class Table(NamedTuple):
+class PinnedTable(NamedTuple):
     title: str
-    arms: tuple[Arm, ...]
+    arms: tuple[TableArm, ...]
     questions: tuple[Question, ...]
     """Asked together, so their p-values are corrected together."""
     quick: tuple[str, ...] = ()
@@ -59,30 +59,30 @@ def _against(better: str, *worse: str) -> tuple[Question, ...]:
     return tuple(Question(better, other) for other in worse)
 
 
-def _same_world(label: str, method: str) -> Arm:
-    return Arm(label, method, world="one-world")
+def _same_world(label: str, method: str) -> TableArm:
+    return TableArm(label, method, world="one-world")
 
 
-def _rank(rank: int) -> Arm:
+def _rank(rank: int) -> TableArm:
     # alpha = 2 rank, so that the scaling is the published one for every rank.
-    return Arm(f"rank {rank}", settings={"model.rank": rank, "model.alpha": 2.0 * rank})
+    return TableArm(f"rank {rank}", settings={"model.rank": rank, "model.alpha": 2.0 * rank})
 
 
-PLAIN = Arm("fed-se, plain mean", settings={"aggregate.step": 1.0})
+PLAIN = TableArm("fed-se, plain mean", settings={"aggregate.step": 1.0})
 """The merge as published; the pinned experiment of five worlds steps beyond the mean."""
 
-TABLES: Mapping[str, Table] = {
-    "main": Table(
+TABLES: Mapping[str, PinnedTable] = {
+    "main": PinnedTable(
         "Does it work, and is it federation that does it?",
         (
-            Arm("fed-se"),
+            TableArm("fed-se"),
             PLAIN,
-            Arm("fedit", "fedit"),
-            Arm("fedit, as many steps", "fedit", {"train.epochs": 20}),
-            Arm("local-static", "local-static"),
-            Arm("local-evolve", "local-evolve"),
-            Arm("central-static", "central-static"),
-            Arm("central-evolve", "central-evolve"),
+            TableArm("fedit", "fedit"),
+            TableArm("fedit, as many steps", "fedit", {"train.epochs": 20}),
+            TableArm("local-static", "local-static"),
+            TableArm("local-evolve", "local-evolve"),
+            TableArm("central-static", "central-static"),
+            TableArm("central-evolve", "central-evolve"),
         ),
         _against(
             "fed-se",
@@ -96,30 +96,30 @@ TABLES: Mapping[str, Table] = {
         ),
         ("fed-se", "fedit", "local-static"),
     ),
-    "ablations": Table(
+    "ablations": PinnedTable(
         "Which part of the method does it?",
         (
-            Arm("fed-se"),
-            Arm("no-filter", "no-filter"),
-            Arm("no-history", "no-history"),
-            Arm("weighted", "weighted"),
+            TableArm("fed-se"),
+            TableArm("no-filter", "no-filter"),
+            TableArm("no-history", "no-history"),
+            TableArm("weighted", "weighted"),
         ),
         _against("fed-se", "no-filter", "no-history", "weighted"),
         ("fed-se", "no-filter"),
     ),
-    "ranks": Table(
+    "ranks": PinnedTable(
         "How much does a larger adapter buy?",
         (_rank(2), _rank(4), _rank(8), _rank(16)),
         (Question("rank 8", "rank 2"), Question("rank 8", "rank 4"), Question("rank 16", "rank 8")),
         ("rank 2", "rank 8"),
     ),
-    "heterogeneity": Table(
+    "heterogeneity": PinnedTable(
         "When does federation help: other worlds, or the same world with other tasks?",
         (
-            Arm("five worlds, fed-se"),
+            TableArm("five worlds, fed-se"),
             PLAIN._replace(label="five worlds, plain mean"),
-            Arm("five worlds, local-evolve", "local-evolve"),
-            Arm("five worlds, central-evolve", "central-evolve"),
+            TableArm("five worlds, local-evolve", "local-evolve"),
+            TableArm("five worlds, central-evolve", "central-evolve"),
             _same_world("one world, fed-se", "fed-se"),
             _same_world("one world, step 3", "fed-se")._replace(settings={"aggregate.step": 3.0}),
             _same_world("one world, local-evolve", "local-evolve"),
@@ -138,18 +138,18 @@ TABLES: Mapping[str, Table] = {
 }
 
 
-def arms_of(table: Table, *, quick: bool) -> list[Arm]:
+def arms_of(table: PinnedTable, *, quick: bool) -> list[TableArm]:
     """The arms of the table, or of its quick form."""
     return [arm for arm in table.arms if not quick or not table.quick or arm.label in table.quick]
 
 
-def questions_of(table: Table, arms: list[Arm]) -> list[Question]:
+def questions_of(table: PinnedTable, arms: list[TableArm]) -> list[Question]:
     """The questions these arms can answer."""
     here = {arm.label for arm in arms}
     return [question for question in table.questions if {*question} <= here]
 
 
-def jobs_of(arms: list[Arm], seeds: range) -> list[Job]:
+def jobs_of(arms: list[TableArm], seeds: range) -> list[Job]:
     """All experiments, seed by seed, so that an unfinished table is one of fewer seeds."""
     return [
         Job(arm.label, seed, config)
@@ -159,7 +159,7 @@ def jobs_of(arms: list[Arm], seeds: range) -> list[Job]:
     ]
 
 
-def _config(arm: Arm, seed: int) -> Config:
+def _config(arm: TableArm, seed: int) -> Config:
     name = f"{arm.world}.toml"
     text = files("fedse.reproduce").joinpath(name).read_text(encoding="utf-8")
     return with_settings(parse_config(text, name), {**arm.settings, "run.seed": seed})

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from fedse.evaluate import Rate
-from fedse.paired import Difference
 from fedse.reproduce.results import AnswerTo, Line, TableResult, agrees, answers, lines
 from fedse.reproduce.tables import TABLES
+from fedse.stats.paired import Difference
+from fedse.stats.rates import Rate
 
 
 def text(got: TableResult, expected: TableResult | None) -> str:

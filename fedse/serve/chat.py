@@ -22,7 +22,7 @@ UNKEPT: Mapping[str, tuple[Any, ...]] = {
 }
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A request that cannot be answered: an HTTP status and an error in OpenAI's form."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
@@ -35,7 +35,7 @@ class Refused(Exception):
         return {"error": told}
 
 
-class Exchange(NamedTuple):
+class ShownAndAnswered(NamedTuple):
     """What was shown and what the assistant answered to it, blanks at both ends aside."""
 
     shown: str
@@ -46,7 +46,7 @@ class Conversation(NamedTuple):
     """What the program says has been said so far, and what it now wants an answer to."""
 
     system: str
-    past: tuple[Exchange, ...]
+    past: tuple[ShownAndAnswered, ...]
     shown: str
 
 
@@ -62,9 +62,11 @@ def json_object(body: bytes) -> dict[str, Any]:
     try:
         value = json.loads(body or b"{}")
     except (ValueError, RecursionError) as error:
-        raise Refused(400, "not_json", f"the body must be JSON: {error}") from None
+        raise RequestRefused(400, "not_json", f"the body must be JSON: {error}") from None
     if not isinstance(value, dict):
-        raise Refused(400, "not_an_object", f"expected a JSON object, got {type(value).__name__}")
+        raise RequestRefused(
+            400, "not_an_object", f"expected a JSON object, got {type(value).__name__}"
+        )
     return value
 
 
@@ -73,7 +75,7 @@ def parse_request(body: bytes) -> ChatRequest:
     given = json_object(body)
     for name, harmless in UNKEPT.items():
         if given.get(name) not in harmless:
-            raise Refused(
+            raise RequestRefused(
                 400, "unsupported", f"{name} is not supported here; leave it out of the request"
             )
     options = given.get("stream_options")
@@ -88,36 +90,42 @@ def parse_request(body: bytes) -> ChatRequest:
 def _conversation(messages: object) -> Conversation:
     """Leading system messages are the system; all others between two answers are one text."""
     if not isinstance(messages, list) or not messages:
-        raise Refused(400, "no_messages", "messages must be a list with at least one message")
+        raise RequestRefused(
+            400, "no_messages", "messages must be a list with at least one message"
+        )
     system: list[str] = []
     shown: list[str] = []
-    past: list[Exchange] = []
+    past: list[ShownAndAnswered] = []
     for number, message in enumerate(messages):
         role, text = _message(number, message)
         if role == "assistant":
-            past.append(Exchange("\n\n".join(shown), text.strip()))
+            past.append(ShownAndAnswered("\n\n".join(shown), text.strip()))
             shown = []
         elif role in ("system", "developer") and not shown and not past:
             system.append(text)
         else:
             shown.append(text)
     if not shown:
-        raise Refused(400, "nothing_asked", "the last message must be the user's or a tool's")
+        raise RequestRefused(
+            400, "nothing_asked", "the last message must be the user's or a tool's"
+        )
     return Conversation("\n\n".join(system), tuple(past), "\n\n".join(shown))
 
 
 def _message(number: int, message: object) -> tuple[str, str]:
     if not isinstance(message, dict) or message.get("role") not in ROLES:
-        raise Refused(
+        raise RequestRefused(
             400, "bad_message", f"messages[{number}] must have a role of {', '.join(ROLES)}"
         )
     if message.get("tool_calls"):
-        raise Refused(400, "unsupported", f"messages[{number}]: tool_calls are not supported here")
+        raise RequestRefused(
+            400, "unsupported", f"messages[{number}]: tool_calls are not supported here"
+        )
     content = message.get("content")
     parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
     texts = [part.get("text") if isinstance(part, dict) else None for part in parts]
     if not all(isinstance(text, str) for text in texts):
-        raise Refused(400, "bad_message", f"messages[{number}].content must be text")
+        raise RequestRefused(400, "bad_message", f"messages[{number}].content must be text")
     return message["role"], "".join(map(str, texts))
 
 

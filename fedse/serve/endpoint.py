@@ -29,8 +29,15 @@ from starlette.routing import Route
 
 from fedse.agent.prompt import Encoder
 from fedse.errors import MachineError
-from fedse.serve.chat import Answered, Refused, chunks, completion, json_object, parse_request
-from fedse.serve.desk import Desk
+from fedse.serve.batch_queue import BatchQueue
+from fedse.serve.chat import (
+    Answered,
+    RequestRefused,
+    chunks,
+    completion,
+    json_object,
+    parse_request,
+)
 from fedse.serve.record import Episodes
 
 HOST = "127.0.0.1"
@@ -39,7 +46,7 @@ MAX_BODY = 4 << 20
 START_SECONDS, END_SECONDS = 10.0, 2
 
 
-class Address(NamedTuple):
+class OpenEndpoint(NamedTuple):
     """Where the endpoint is, and the key that opens episodes there."""
 
     url: str
@@ -56,7 +63,7 @@ class _Endpoint:
     """The routes, over the episodes of one round and the desk where the policy answers."""
 
     def __init__(
-        self, episodes: Episodes, desk: Desk, encoder: Encoder | None, at: Address
+        self, episodes: Episodes, desk: BatchQueue, encoder: Encoder | None, at: OpenEndpoint
     ) -> None:
         self._episodes, self._desk, self._encoder, self._at = episodes, desk, encoder, at
         self._end_id = encoder.action("")[-1] if encoder else None
@@ -64,10 +71,12 @@ class _Endpoint:
     async def open(self, request: Request) -> Response:
         given = request.headers.get("authorization", "").removeprefix("Bearer ")
         if not secrets.compare_digest(given.encode(), self._at.key.encode()):
-            raise Refused(401, "wrong_key", "opening an episode needs Authorization: Bearer KEY")
+            raise RequestRefused(
+                401, "wrong_key", "opening an episode needs Authorization: Bearer KEY"
+            )
         opened = self._episodes.open_next(time.monotonic())
         if opened is None:
-            raise Refused(410, "no_tasks_left", "every task of this round was handed out")
+            raise RequestRefused(410, "no_tasks_left", "every task of this round was handed out")
         key, episode = opened
         task, seed = episode.game
         urls = {"base_url": self._at.base_url(key), "reward_url": self._at.reward_url(key)}
@@ -102,16 +111,20 @@ class _Endpoint:
         told = json_object(await _body(request))
         reward, success = told.get("reward"), told.get("success")
         if isinstance(reward, bool) or not isinstance(reward, int | float):
-            raise Refused(400, "bad_reward", f"reward must be a number, got {reward!r:.100}")
+            raise RequestRefused(400, "bad_reward", f"reward must be a number, got {reward!r:.100}")
         if success is not None and not isinstance(success, bool):
-            raise Refused(400, "bad_success", f"success must be a boolean, got {success!r:.100}")
+            raise RequestRefused(
+                400, "bad_success", f"success must be a boolean, got {success!r:.100}"
+            )
         episode.close(float(reward), success)
         kept = len(episode.turns)
         dropped = episode.answers - kept
         return JSONResponse({"outcome": episode.outcome, "turns": kept, "dropped": dropped})
 
 
-def make_app(episodes: Episodes, desk: Desk, encoder: Encoder | None, at: Address) -> Starlette:
+def make_app(
+    episodes: Episodes, desk: BatchQueue, encoder: Encoder | None, at: OpenEndpoint
+) -> Starlette:
     """The endpoint as an ASGI application."""
     here = _Endpoint(episodes, desk, encoder, at)
     return Starlette(
@@ -123,16 +136,18 @@ def make_app(episodes: Episodes, desk: Desk, encoder: Encoder | None, at: Addres
         ],
         # A web page that makes a browser ask 127.0.0.1 under another name is turned away.
         middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])],
-        exception_handlers={Refused: _refused, HTTPException: _not_routed, 500: _broke},
+        exception_handlers={RequestRefused: _refused, HTTPException: _not_routed, 500: _broke},
     )
 
 
 @contextmanager
-def listening(episodes: Episodes, desk: Desk, encoder: Encoder | None = None) -> Iterator[Address]:
+def listening(
+    episodes: Episodes, desk: BatchQueue, encoder: Encoder | None = None
+) -> Iterator[OpenEndpoint]:
     """The endpoint answers on a free port of 127.0.0.1 until the block is left."""
     with socket.socket() as door:
         door.bind((HOST, 0))
-        at = Address(f"http://{HOST}:{door.getsockname()[1]}", secrets.token_urlsafe(16))
+        at = OpenEndpoint(f"http://{HOST}:{door.getsockname()[1]}", secrets.token_urlsafe(16))
         server = uvicorn.Server(
             uvicorn.Config(
                 make_app(episodes, desk, encoder, at),
@@ -169,20 +184,20 @@ async def _body(request: Request) -> bytes:
     async for part in request.stream():
         body += part
         if len(body) > MAX_BODY:
-            raise Refused(413, "too_large", f"the body must be at most {MAX_BODY} bytes")
+            raise RequestRefused(413, "too_large", f"the body must be at most {MAX_BODY} bytes")
     return bytes(body)
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Refused)
+    assert isinstance(error, RequestRefused)
     return JSONResponse(error.as_json(), status_code=error.status)
 
 
 async def _not_routed(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     told = f"{request.method} {request.url.path}: {error.detail}"
-    return await _refused(request, Refused(error.status_code, "no_such_route", told))
+    return await _refused(request, RequestRefused(error.status_code, "no_such_route", told))
 
 
 async def _broke(request: Request, error: Exception) -> Response:
-    return await _refused(request, Refused(500, "internal", "the endpoint failed"))
+    return await _refused(request, RequestRefused(500, "internal", "the endpoint failed"))

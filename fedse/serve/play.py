@@ -19,13 +19,13 @@ from fedse.agent.policy import Policy
 from fedse.agent.prompt import Encoder
 from fedse.envs.base import EnvFactory
 from fedse.errors import EnvError
-from fedse.rollout import Game
+from fedse.method.rollout import Game
 from fedse.seeds import seed_of
-from fedse.serve.chat import Refused
-from fedse.serve.desk import Desk
-from fedse.serve.endpoint import Address, listening
+from fedse.serve.batch_queue import BatchQueue
+from fedse.serve.chat import RequestRefused
+from fedse.serve.endpoint import OpenEndpoint, listening
 from fedse.serve.program import Program
-from fedse.serve.record import Episode, Episodes
+from fedse.serve.record import Episodes, RecordedEpisode
 from fedse.types import Trajectory
 
 # Seconds between two looks at whether the program has ended, while nobody asks.
@@ -53,7 +53,7 @@ def play_program(
     if not isinstance(program, Program):
         raise EnvError(f"expected fedse.serve:Program, got {program.name!r}")
     episodes = Episodes(games, max_turns=max_turns or program.max_turns)
-    desk, told = Desk(batch=batch), 0
+    desk, told = BatchQueue(batch=batch), 0
     tellable = max(1, len(games) // TOLD_TIMES)
     with listening(episodes, desk, encoder) as at:
         crew = _Crew(program, episodes, at)
@@ -80,9 +80,9 @@ def play_program(
 class _Crew:
     """The threads that play: each takes one episode after another until there is none left."""
 
-    def __init__(self, program: Program, episodes: Episodes, at: Address) -> None:
+    def __init__(self, program: Program, episodes: Episodes, at: OpenEndpoint) -> None:
         self._program, self._episodes, self._at = program, episodes, at
-        self._playing: dict[threading.Thread, Episode | None] = {}
+        self._playing: dict[threading.Thread, RecordedEpisode | None] = {}
         self._commands: set[subprocess.Popen[bytes]] = set()
         self._ended = False
 
@@ -128,11 +128,11 @@ class _Crew:
             else:
                 self._run(self._told_episode(key, episode), [episode])
 
-    def _call(self, play: Callable[[str, str], float], key: str, episode: Episode) -> None:
+    def _call(self, play: Callable[[str, str], float], key: str, episode: RecordedEpisode) -> None:
         try:
             reward = play(self._at.base_url(key), episode.game.task.id)
             episode.close(float(reward))
-        except Refused as refusal:
+        except RequestRefused as refusal:
             episode.break_off(str(refusal))
         except Exception as error:
             episode.break_off(f"play raised {type(error).__name__}: {error}")
@@ -141,7 +141,7 @@ class _Crew:
         key = {"FEDSE_URL": self._at.url, "FEDSE_KEY": self._at.key}
         self._run(key, None)
 
-    def _told_episode(self, key: str, episode: Episode) -> dict[str, str]:
+    def _told_episode(self, key: str, episode: RecordedEpisode) -> dict[str, str]:
         return {
             "OPENAI_BASE_URL": self._at.base_url(key),
             "OPENAI_API_KEY": "none",  # OpenAI's client refuses to start without one
@@ -150,7 +150,7 @@ class _Crew:
             "FEDSE_REWARD_URL": self._at.reward_url(key),
         }
 
-    def _run(self, told: dict[str, str], episodes: list[Episode] | None) -> None:
+    def _run(self, told: dict[str, str], episodes: list[RecordedEpisode] | None) -> None:
         """The command has ended; episodes it left open are broken and say how it ended."""
         error = self._completed({**os.environ, **told})
         for episode in self._episodes.playing() if episodes is None else episodes:

@@ -16,15 +16,15 @@ from typing import NamedTuple
 
 from fedse.agent.policy import Dialogue, Reply
 from fedse.agent.prompt import Encoder
-from fedse.rollout import Game
-from fedse.serve.chat import Conversation, Exchange, Refused
+from fedse.method.rollout import Game
+from fedse.serve.chat import Conversation, RequestRefused, ShownAndAnswered
 from fedse.types import Outcome, Trajectory, Turn
 
 UNPLAYED = "the program ended before it asked for this episode"
 UNASKED = "the program told a reward but never asked the model"
 
 
-class Question(NamedTuple):
+class PolicyInput(NamedTuple):
     """A request, made ready for the policy."""
 
     conversation: Conversation
@@ -40,7 +40,7 @@ class Question(NamedTuple):
 
 
 @dataclass
-class Episode:
+class RecordedEpisode:
     """One episode from its first request to its reward."""
 
     game: Game
@@ -55,27 +55,33 @@ class Episode:
     reward: float = 0.0
     error: str | None = None
     _truncated: bool = False
-    _after: dict[tuple[str, tuple[Exchange, ...]], tuple[Turn, ...]] = field(default_factory=dict)
+    _after: dict[tuple[str, tuple[ShownAndAnswered, ...]], tuple[Turn, ...]] = field(
+        default_factory=dict
+    )
 
-    def ask(self, conversation: Conversation, encoder: Encoder | None) -> Question:
+    def ask(self, conversation: Conversation, encoder: Encoder | None) -> PolicyInput:
         """The conversation as a question; the longest part of it that we know is kept exactly."""
         self._require_open()
         if self.answers >= self.max_turns:
             self._truncated = True
-            raise Refused(400, "turn_limit", f"the episode has had its {self.max_turns} answers")
+            raise RequestRefused(
+                400, "turn_limit", f"the episode has had its {self.max_turns} answers"
+            )
         system, past, _ = conversation
         for known in range(len(past), -1, -1):
             kept = self._after.get((system, past[:known]), ())
             if kept or not known:
-                return Question(conversation, kept, _given(system, kept, past[known:], encoder))
+                return PolicyInput(conversation, kept, _given(system, kept, past[known:], encoder))
         raise AssertionError("known reaches 0")
 
-    def take(self, question: Question, reply: Reply | None) -> Reply:
+    def take(self, question: PolicyInput, reply: Reply | None) -> Reply:
         """The reply is the episode's last turn; Refused where the context is full."""
         self._require_open()
         if reply is None:
             self._truncated = True
-            raise Refused(400, "context_length_exceeded", "the conversation fills the context")
+            raise RequestRefused(
+                400, "context_length_exceeded", "the conversation fills the context"
+            )
         system, past, shown = question.conversation
         given_ids = tuple(i for t in question.given for i in (*t.context_ids, *t.action_ids))
         turn = Turn(
@@ -85,14 +91,14 @@ class Episode:
             action_ids=reply.action_ids,
         )
         self.turns, self.answers = (*question.kept, turn), self.answers + 1
-        self._after[system, (*past, Exchange(shown, reply.text.strip()))] = self.turns
+        self._after[system, (*past, ShownAndAnswered(shown, reply.text.strip()))] = self.turns
         return reply
 
     def close(self, reward: float, success: bool | None = None) -> None:
         """The episode has ended; without `success`, a reward of 1 or more is one."""
         self._require_open()
         if not math.isfinite(reward):
-            raise Refused(400, "bad_reward", f"reward must be a finite number, got {reward}")
+            raise RequestRefused(400, "bad_reward", f"reward must be a finite number, got {reward}")
         won = reward >= 1 if success is None else success
         self.reward = reward
         if not self.turns:
@@ -120,7 +126,7 @@ class Episode:
 
     def _require_open(self) -> None:
         if self.outcome is not None:
-            raise Refused(409, "episode_closed", f"the episode has ended as {self.outcome}")
+            raise RequestRefused(409, "episode_closed", f"the episode has ended as {self.outcome}")
 
 
 class Episodes:
@@ -130,44 +136,46 @@ class Episodes:
         self._games, self._max_turns = games, max_turns
         # A deque and a dict, because programs open episodes from several threads.
         self._left = deque(range(len(games)))
-        self._open: dict[str, Episode] = {}
-        self._of_game: dict[int, Episode] = {}
+        self._open: dict[str, RecordedEpisode] = {}
+        self._of_game: dict[int, RecordedEpisode] = {}
 
-    def open_next(self, now: float) -> tuple[str, Episode] | None:
+    def open_next(self, now: float) -> tuple[str, RecordedEpisode] | None:
         """The next game as an episode under a key nobody can guess; None when all were given."""
         try:
             number = self._left.popleft()
         except IndexError:
             return None
         key = secrets.token_urlsafe(16)
-        episode = Episode(self._games[number], self._max_turns, now)
+        episode = RecordedEpisode(self._games[number], self._max_turns, now)
         self._open[key] = self._of_game[number] = episode
         return key, episode
 
-    def find(self, key: str) -> Episode:
+    def find(self, key: str) -> RecordedEpisode:
         if key not in self._open:
-            raise Refused(404, "no_such_episode", "there is no such episode; POST /episodes first")
+            raise RequestRefused(
+                404, "no_such_episode", "there is no such episode; POST /episodes first"
+            )
         return self._open[key]
 
-    def playing(self) -> list[Episode]:
+    def playing(self) -> list[RecordedEpisode]:
         """Those that were opened and have no outcome yet."""
         return [e for e in list(self._open.values()) if e.outcome is None]
 
-    def ended(self) -> list[Episode]:
+    def ended(self) -> list[RecordedEpisode]:
         return [e for e in list(self._open.values()) if e.outcome is not None]
 
     def trajectories(self, *, policy: str, round: int) -> list[Trajectory]:
         """One per game, in the order of the games; what was never played is broken."""
         played = []
         for number, game in enumerate(self._games):
-            episode = self._of_game.get(number) or Episode(game, self._max_turns, 0.0)
+            episode = self._of_game.get(number) or RecordedEpisode(game, self._max_turns, 0.0)
             episode.break_off(UNPLAYED)
             played.append(episode.trajectory(policy=policy, round=round))
         return played
 
 
 def _given(
-    system: str, kept: tuple[Turn, ...], past: Sequence[Exchange], encoder: Encoder | None
+    system: str, kept: tuple[Turn, ...], past: Sequence[ShownAndAnswered], encoder: Encoder | None
 ) -> tuple[Turn, ...]:
     turns: tuple[Turn, ...] = ()
     for shown, answered in past:
@@ -180,6 +188,6 @@ def _given(
     return turns
 
 
-def _told(question: Question) -> str:
+def _told(question: PolicyInput) -> str:
     told = [f"{turn.observation}\n\n[assistant] {turn.action}" for turn in question.given]
     return "\n\n".join([*told, question.conversation.shown])

@@ -13,14 +13,14 @@ from fedse.errors import ConfigError, MachineError, boundary
 MAX_SOCKET_PATH = 107
 
 
-class Address(NamedTuple):
+class SocketAddress(NamedTuple):
     """Where a worker listens, and which group of users may ask it besides its own user."""
 
     path: Path
     group: str = ""
 
 
-def listen(address: Address) -> Listener:
+def listen(address: SocketAddress) -> Listener:
     """A socket in a folder of its own that only this user, or one group, can reach."""
     path, group = address
     if len(os.fsencode(path)) > MAX_SOCKET_PATH:

@@ -5,31 +5,25 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
+from fedse.adapters.base import base_path, spec_of
 from fedse.agent.prompt import Encoder
-from fedse.base_model import adapter_spec, base_path
-from fedse.buffer import Buffer
-from fedse.config import Config
+from fedse.config.schema import Config
 from fedse.envs.base import Env, make_env
 from fedse.errors import EnvError, MachineError
-from fedse.parties import Fitted, Play, Site
-from fedse.parts import kept_in
-from fedse.rollout import Keep, choose_games, demonstrate, rollout
+from fedse.method.rollout import Keep, choose_games, demonstrate, rollout
+from fedse.method.site import Play, Site
 from fedse.seeds import seed_of
 from fedse.serve.program import Program
-from fedse.types import Adapter, AdapterSpec, Split, Task, Trajectory
-
-
-def spec_of(config: Config) -> AdapterSpec:
-    """The adapter spec this experiment's model section implies."""
-    model = config.model
-    return adapter_spec(model.base, rank=model.rank, alpha=model.alpha, targets=model.targets)
+from fedse.site.resume import keeping_in
+from fedse.store.buffer import Buffer
+from fedse.types import Adapter, Fitted, Split, Task, Trajectory
 
 
 def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], float]) -> Site:
     """The client's site, its buffer in `home`, filled with the expert's demonstrations."""
     # Heavy and optional, so imported only where a model is really needed.
     from fedse.agent.hf import HFPolicy, engine_for
-    from fedse.train.base import prepare_torch
+    from fedse.agent.loaded import prepare_torch
     from fedse.train.lora import trainer_for
 
     member = config.client(client)
@@ -57,8 +51,8 @@ def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], fl
         )
 
     buffer = Buffer(home / "buffer.db")
-    keep = kept_in(buffer, config, client, spec)
-    play = recorded(way_to_play(env, engine.encoder, keep), buffer, config)
+    keep = keeping_in(buffer, config, client, spec)
+    play = recording(choose_play(env, engine.encoder, keep), buffer, config)
     tasks = partial(tasks_of, env, member.part)
     site = Site(client, spec, make, tasks, buffer, make_policy, fit, clock, play, prepare, home)
     add_demonstrations(site, config)
@@ -79,7 +73,7 @@ def tasks_of(env: Env, part: tuple[int, int] | None, split: Split) -> Sequence[T
     return own
 
 
-def recorded(play: Play, buffer: Buffer, config: Config) -> Play:
+def recording(play: Play, buffer: Buffer, config: Config) -> Play:
     """Plays as `play` does, and how every game ended is on record in the client's own buffer."""
 
     @wraps(play)
@@ -92,7 +86,7 @@ def recorded(play: Play, buffer: Buffer, config: Config) -> Play:
     return play_recorded
 
 
-def way_to_play(env: Env, encoder: Encoder, keep: Keep) -> Play:
+def choose_play(env: Env, encoder: Encoder, keep: Keep) -> Play:
     """We step an environment; a program plays by itself against a recording endpoint."""
     if not isinstance(env, Program):
         return partial(rollout, keep=keep)

@@ -6,21 +6,21 @@ it has a line in the client's ledger before it leaves; without that line nothing
 """
 
 from fedse.aggregate.validate import parse_adapter
-from fedse.buffer import Finished
-from fedse.config import Config
-from fedse.coordinator import Request
+from fedse.config.schema import Config
 from fedse.errors import WireError
 from fedse.events import Emit
-from fedse.ledger_facts import answer_facts
-from fedse.ledger_records import note_answer
-from fedse.parties import Site
-from fedse.rounds import client_eval, client_round
+from fedse.ledger.entries import answer_entry
+from fedse.ledger.record import note_answer
+from fedse.method.rounds import client_eval, client_round
+from fedse.method.site import Site
+from fedse.protocol import Request
+from fedse.store.buffer import Finished
 from fedse.types import Adapter, AdapterSpec, ClientStats, ClientUpdate
 
 
 def serve(request: Request, data: bytes, site: Site, config: Config, *, emit: Emit) -> Finished:
     """The client's answer to `request`, computed now or earlier."""
-    current = accepted(request, data, config, site.spec)
+    current = check_request(request, data, config, site.spec)
     key = (request.experiment, request.round, request.digest)
     done = site.buffer.finished(*key)
     fresh = done is None
@@ -29,13 +29,13 @@ def serve(request: Request, data: bytes, site: Site, config: Config, *, emit: Em
         done = Finished(update.stats, update.adapter.to_bytes() if update.adapter else None)
         site.buffer.finish(*key, done)
     if site.home is not None:
-        told = answer_facts(key, done, received=request.adapter, bytes_down=len(data))
+        told = answer_entry(key, done, received=request.adapter, bytes_down=len(data))
         note_answer(site.home, site.client, told, fresh=fresh, clock=site.clock)
     emit("upload.started", client=site.client, round=request.round, bytes=len(done.adapter or b""))
     return done
 
 
-def accepted(request: Request, data: bytes, config: Config, spec: AdapterSpec) -> Adapter:
+def check_request(request: Request, data: bytes, config: Config, spec: AdapterSpec) -> Adapter:
     """The adapter of a request this client agreed to; any other request is a WireError."""
     if request.experiment != config.run.name:
         raise WireError(f"asked for experiment {request.experiment!r}, here is {config.run.name!r}")

@@ -19,18 +19,18 @@ from multiprocessing.connection import Listener
 from pathlib import Path
 from typing import Protocol
 
-from fedse.buffer import Finished
-from fedse.config import Config
-from fedse.config_file import load_config
-from fedse.coordinator import Request
+from fedse.config.file import load_config
+from fedse.config.schema import Config
 from fedse.errors import ConfigError, FedSEError, MachineError, WireError, boundary
 from fedse.events import Fact
-from fedse.federation.gate import answered
-from fedse.parties import Site
+from fedse.method.site import Site
+from fedse.protocol import Request
 from fedse.site import socket_client
-from fedse.site.listening import Address, hung_up, listen
+from fedse.site.gate import handle_request
+from fedse.site.listening import SocketAddress, hung_up, listen
 from fedse.site.open import open_site
 from fedse.site.socket_client import MAX_JSON_BYTES, bound_waiting
+from fedse.store.buffer import Finished
 from fedse.types import ClientStats
 
 # Why accepting a connection fails without the listener being closed.
@@ -43,7 +43,7 @@ log = logging.getLogger("fedse.site")
 OpenSite = Callable[[str], Site]
 
 
-class Sites:
+class ServedSites:
     """The clients this worker serves, each opened when it is first asked."""
 
     def __init__(
@@ -81,14 +81,14 @@ class Sites:
             site.buffer.close()
 
 
-class Exchange(Protocol):
+class ByteConnection(Protocol):
     """The side of a connection that is used here: bytes in, bytes out."""
 
     def send_bytes(self, buf: bytes) -> None: ...
     def recv_bytes(self, maxlength: int | None = None) -> bytes: ...
 
 
-def serve_forever(listener: Listener, sites: Sites) -> None:
+def serve_forever(listener: Listener, sites: ServedSites) -> None:
     """Every connection is answered, one after another, until the listener is closed."""
     while True:
         try:
@@ -109,7 +109,7 @@ def serve_forever(listener: Listener, sites: Sites) -> None:
 
 
 def exchange(
-    connection: Exchange, sites: Sites, *, gone: Callable[[], bool] = lambda: False
+    connection: ByteConnection, sites: ServedSites, *, gone: Callable[[], bool] = lambda: False
 ) -> None:
     """One request was read and one reply was sent, whatever the request was.
 
@@ -119,12 +119,12 @@ def exchange(
     try:
         asked = connection.recv_bytes(MAX_JSON_BYTES)
         adapter = connection.recv_bytes(spec_bytes(sites))
-        name, request = understood(asked, sites)
+        name, request = parse_request(asked, sites)
         client = sites.place[name]
         if gone():
             log.warning("dropped: who asked for round %d has hung up", request.round)
             return
-        done, fault = answered(
+        done, fault = handle_request(
             request, adapter, sites.site(name), sites.config, policy=sites.policy, emit=_note
         )
     except FedSEError as error:
@@ -141,7 +141,7 @@ def exchange(
     connection.send_bytes(done.adapter or b"")
 
 
-def understood(asked: bytes, sites: Sites) -> tuple[str, Request]:
+def parse_request(asked: bytes, sites: ServedSites) -> tuple[str, Request]:
     """Who is asked for what; anything but exactly the agreed form is refused."""
     with boundary(WireError, "request"):
         envelope = json.loads(asked)
@@ -154,7 +154,7 @@ def understood(asked: bytes, sites: Sites) -> tuple[str, Request]:
     return sites.named(place), request
 
 
-def spec_bytes(sites: Sites) -> int:
+def spec_bytes(sites: ServedSites) -> int:
     """The size every adapter of this experiment has; a longer frame is not read."""
     return sites.site(sites.clients[0]).spec.nbytes
 
@@ -164,7 +164,11 @@ def _note(event: str, /, **facts: Fact) -> None:
 
 
 def run_worker(
-    config: Config, clients: Sequence[str], address: Address, home: Path, policy: Path | None = None
+    config: Config,
+    clients: Sequence[str],
+    address: SocketAddress,
+    home: Path,
+    policy: Path | None = None,
 ) -> None:
     """Serves until SIGTERM or SIGINT; the first site is open before the socket exists."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -175,7 +179,7 @@ def run_worker(
         own = home if len(clients) == 1 else home / name
         return open_site(config, name, own, clock=time.time)
 
-    sites = Sites(config, clients, open_one, policy)
+    sites = ServedSites(config, clients, open_one, policy)
     try:
         sites.site(sites.clients[0])
         with listen(address) as listener:
@@ -216,7 +220,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs a worker from the command line; the exit code is the error's."""
     given = _arguments(argv)
     try:
-        address = Address(given.socket, given.socket_group)
+        address = SocketAddress(given.socket, given.socket_group)
         config = load_config(given.config)
         run_worker(config, given.client, address, given.home, given.policy)
     except FedSEError as error:

@@ -13,13 +13,12 @@ from peft import LoraConfig, get_peft_model, get_peft_model_state_dict, set_peft
 from torch.optim import AdamW
 from torch.optim.lr_scheduler import LambdaLR
 
-from fedse.config import Train
+from fedse.agent.loaded import load_base
+from fedse.config.schema import TrainSection
 from fedse.errors import TrainError
-from fedse.parties import Fitted
 from fedse.seeds import seed_of
-from fedse.train.base import load_base
 from fedse.train.batch import agent_loss, make_batch
-from fedse.types import Adapter, AdapterSpec, FloatVector, Trajectory
+from fedse.types import Adapter, AdapterSpec, Fitted, FloatVector, Trajectory
 
 
 class Trainer:
@@ -35,7 +34,7 @@ class Trainer:
         start: Adapter,
         lessons: Sequence[Trajectory],
         *,
-        settings: Train,
+        settings: TrainSection,
         context: int,
         seed: int,
     ) -> Fitted:
@@ -91,7 +90,7 @@ def read_adapter(model: Any, spec: AdapterSpec) -> Adapter:
 
 
 def _batches(
-    episodes: Sequence[Trajectory], settings: Train, *, seed: int
+    episodes: Sequence[Trajectory], settings: TrainSection, *, seed: int
 ) -> Iterator[list[Trajectory]]:
     count = 0
     for epoch in range(settings.epochs):
@@ -105,7 +104,7 @@ def _batches(
 
 
 def _optimise(
-    model: Any, batches: Sequence[list[Trajectory]], *, settings: Train, context: int
+    model: Any, batches: Sequence[list[Trajectory]], *, settings: TrainSection, context: int
 ) -> Iterator[float]:
     parameters = [p for p in model.parameters() if p.requires_grad]
     optimizer = AdamW(parameters, lr=settings.lr, weight_decay=0.0)

@@ -7,12 +7,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from fedse.adapters.base import adapter_spec, base_path, initial_adapter
 from fedse.agent.hf import HFPolicy, engine_for
+from fedse.agent.loaded import load_base, prepare_torch
 from fedse.agent.policy import Dialogue
-from fedse.base_model import adapter_spec, base_path, initial_adapter
 from fedse.envs.base import make_env
-from fedse.rollout import choose_games, rollout
-from fedse.train.base import load_base, prepare_torch
+from fedse.method.rollout import choose_games, rollout
 from fedse.types import Adapter
 
 PATH = base_path("tiny")

@@ -16,8 +16,8 @@ from fedse.cli import drive
 from fedse.cli.app import VERBS, start
 from fedse.cli.console import plain_line
 from fedse.cli.live import STATES, board_of, draw
-from fedse.config import Client, Config
-from fedse.config_file import load_config, parse_config
+from fedse.config.file import load_config, parse_config
+from fedse.config.schema import ClientSection, Config
 
 HEAVY = {"torch", "flwr", "transformers", "peft", "ray"}
 ANSI = "\x1b["
@@ -209,7 +209,7 @@ def test_interrupt_says_how_to_go_on(
     def stopped(run: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fedse.local.run_local", stopped)
+    monkeypatch.setattr("fedse.drivers.run.run_local", stopped)
     assert start(["run", small, "--name", "mine"]) == 130
     told = capsys.readouterr().err
     assert "stopped after round 0 of 1" in told
@@ -259,7 +259,7 @@ def test_no_runs_yet(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("width", [100, 80, 60, 40])
 def test_state_words_are_whole_at_any_width(width: int) -> None:
     names = [f"organisation-{i}" for i in range(len(STATES))]
-    board = board_of(Config(clients=tuple(Client(name=n, env="maze") for n in names)))
+    board = board_of(Config(clients=tuple(ClientSection(name=n, env="maze") for n in names)))
     for row, state in zip(board.rows.values(), STATES, strict=True):
         row.state = state
     shown = StringIO()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fedse.cli.app import start
-from fedse.config import Client, Config, Model
+from fedse.config.schema import ClientSection, Config, ModelSection
 from fedse.doctor import OPTIONAL, examine, worst
 
 QUIET = {
@@ -32,7 +32,9 @@ def test_talkative_packages_and_spinning_threads_are_warned_of(tmp_path: Path):
 
 
 def test_what_an_experiment_lacks_is_a_failure_with_its_cause(tmp_path: Path):
-    config = Config(model=Model(base="nowhere"), clients=(Client(name="a", env="mase"),))
+    config = Config(
+        model=ModelSection(base="nowhere"), clients=(ClientSection(name="a", env="mase"),)
+    )
     failed = [f for f in examine(tmp_path, QUIET, config) if f.status == "fail"]
     assert len(failed) == 2
     assert "nowhere" in failed[0].what

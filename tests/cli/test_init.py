@@ -10,7 +10,7 @@ import pytest
 
 from fedse.cli.app import start
 from fedse.cli.init import scaffold
-from fedse.config_file import load_config
+from fedse.config.file import load_config
 
 FILES = ["README.md", "env.py", "fedse.toml", "test_env.py"]
 

@@ -11,15 +11,15 @@ import pytest
 
 pytest.importorskip("cryptography")
 
-from fedse import ledger_keys
 from fedse.cli.app import start
-from fedse.config import Client, Config, Eval, Rollout
-from fedse.config import Run as RunSection
-from fedse.ledger import FILE, Ledger, examine
-from fedse.ledger_keys import PUBLIC, new_pen
-from fedse.local import run_local
-from fedse.parties import Site
-from fedse.run import Run
+from fedse.config.schema import ClientSection, Config, EvalSection, RolloutSection
+from fedse.config.schema import RunSection as RunSection
+from fedse.drivers.run import run_local
+from fedse.ledger import keys
+from fedse.ledger.chain import FILE, Ledger, examine
+from fedse.ledger.keys import PUBLIC, new_signer
+from fedse.method.site import Site
+from fedse.store.run import Run
 from fedse.testing import open_toy_site, toy_spec
 from tests.run_folders import write_card
 
@@ -27,9 +27,11 @@ NOON = datetime(2026, 3, 4, 12, 0, 5, tzinfo=UTC).timestamp()
 COIN = "fedse.testing:CoinWorld"
 CONFIG = Config(
     run=RunSection(name="toy", rounds=2),
-    rollout=Rollout(episodes=6, batch=4),
-    eval=Eval(episodes=4),
-    clients=tuple(Client(name=n, env=e) for n, e in (("a", COIN), ("b", COIN), ("c", "no:Env"))),
+    rollout=RolloutSection(episodes=6, batch=4),
+    eval=EvalSection(episodes=4),
+    clients=tuple(
+        ClientSection(name=n, env=e) for n, e in (("a", COIN), ("b", COIN), ("c", "no:Env"))
+    ),
 )
 
 
@@ -115,7 +117,7 @@ def test_the_key_of_the_owner_is_asked_for(run: Path, tmp_path: Path, said: Said
     assert said("verify", run, "--key", run / PUBLIC)[0] == 0
     other = tmp_path / "other"
     other.mkdir()
-    new_pen(other)
+    new_signer(other)
     code, _, err = said("verify", run / FILE, "--key", other / PUBLIC)
     assert code == 7
     assert "line 1 names key" in err
@@ -153,7 +155,7 @@ def test_programs_get_json(run: Path, said: Said):
 
 
 def test_an_unsigned_ledger_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said):
-    monkeypatch.setattr(ledger_keys, "signing_works", lambda: False)
+    monkeypatch.setattr(keys, "signing_works", lambda: False)
     ledger = Ledger(tmp_path, role="server", name="x", clock=noon)
     code, out, _ = said("verify", ledger.path)
     assert code == 0

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fedse.config_file import load_config
+from fedse.config.file import load_config
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted([*ROOT.glob("configs/*.toml"), *ROOT.glob("fedse/*.toml")])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fedse.cli.app import VERBS
-from fedse.config_keys import config_keys
+from fedse.config.keys import config_keys
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])

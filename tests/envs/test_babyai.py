@@ -9,14 +9,14 @@ pytest.importorskip("minigrid")
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedse.envs.babyai import SYSTEM_PROMPTS, BabyAI, short_goal
+from fedse.envs.babyai import world as babyai_world
+from fedse.envs.babyai.env import SYSTEM_PROMPTS, BabyAI, short_goal
+from fedse.envs.babyai.levels import LEVELS, PRESETS, agentgym_index, gym_id, level_names
+from fedse.envs.babyai.moves import Move, move_of
+from fedse.envs.babyai.view import full_view, look
+from fedse.envs.babyai.world import open_level
 from fedse.envs.base import Env, ExpertEnv, make_env
-from fedse.envs.check import check_env
-from fedse.envs.grid import world as babyai_world
-from fedse.envs.grid.levels import LEVELS, PRESETS, agentgym_index, gym_id, level_names
-from fedse.envs.grid.moves import Move, move_of
-from fedse.envs.grid.view import full_view, look
-from fedse.envs.grid.world import open_level
+from fedse.envs.conformance.check import check_env
 from fedse.errors import ConfigError, EnvError, MachineError
 from fedse.types import Task
 

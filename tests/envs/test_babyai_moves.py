@@ -9,10 +9,10 @@ pytest.importorskip("minigrid")
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedse.envs.grid.levels import LEVELS, gym_id
-from fedse.envs.grid.moves import CHECK_ACTIONS, GO_TO, Move, available, move_of, spoken
-from fedse.envs.grid.view import look
-from fedse.envs.grid.world import WAIT, World, ahead_of, open_level
+from fedse.envs.babyai.levels import LEVELS, gym_id
+from fedse.envs.babyai.moves import CHECK_ACTIONS, GO_TO, Move, available, move_of, spoken
+from fedse.envs.babyai.view import look
+from fedse.envs.babyai.world import WAIT, World, ahead_of, open_level
 
 SEEDS = st.integers(0, 10**6)
 ANY_LEVEL = st.sampled_from(LEVELS)

@@ -15,9 +15,9 @@ from fedse.agent.policy import Dialogue, Reply
 from fedse.envs.base import ExpertEnv, make_env
 from fedse.envs.bridges.mcp_call import MAX_DEPTH, ToolCall, call_of, written
 from fedse.envs.bridges.mcp_tools import McpTools
-from fedse.envs.check import check_env
+from fedse.envs.conformance.check import check_env
 from fedse.errors import ConfigError, EnvError
-from fedse.rollout import Game, rollout
+from fedse.method.rollout import Game, rollout
 
 ROOT = Path(__file__).parents[2]
 GYMNASIUM = "fedse.envs.bridges.gymnasium_text:GymnasiumText"

@@ -20,7 +20,7 @@ from fedse.envs.base import Env, Step, make_env
 from fedse.envs.bridges.agentgym_http import AgentGym
 from fedse.envs.bridges.http_json import ask
 from fedse.envs.bridges.openenv_ws import OpenEnv
-from fedse.envs.check import check_env
+from fedse.envs.conformance.check import check_env
 from fedse.errors import ConfigError, EnvError
 
 HERE = Path(__file__).parent

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fedse.envs.check import CHECKS, CheckReport, check_env
+from fedse.envs.conformance.check import CHECKS, CheckReport, check_env
 
 NO_CHILDREN: tuple[int, ...] = ()
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedse.envs.base import Env, ExpertEnv
-from fedse.envs.layouts import DRAWINGS, MOVES, layout, layout_names
-from fedse.envs.maze import Maze, full_view, short_view
+from fedse.envs.maze.env import Maze, full_view, short_view
+from fedse.envs.maze.layouts import DRAWINGS, MOVES, layout, layout_names
 from fedse.errors import ConfigError, EnvError
 from fedse.types import Task
 

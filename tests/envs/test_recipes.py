@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedse.envs.craft.bench import Workbench
-from fedse.envs.craft.plan import best_plan, first_action, schemes_of
-from fedse.envs.craft.published import published_book
-from fedse.envs.craft.recipes import (
+from fedse.envs.textcraft.bench import Workbench
+from fedse.envs.textcraft.plan import best_plan, first_action, schemes_of
+from fedse.envs.textcraft.published import published_book
+from fedse.envs.textcraft.recipes import (
     Book,
     depth_of,
     distractors_of,
@@ -47,7 +47,7 @@ def tiny_book(*lines: str, **kinds: list[str]) -> Book:
 
 def test_the_shipped_book_is_what_the_script_writes() -> None:
     made = list(runpy.run_path(str(ROOT / "scripts" / "make_recipes.py"))["lines"]())
-    shipped = files("fedse.envs.craft").joinpath("recipes.txt").read_text("utf-8").splitlines()
+    shipped = files("fedse.envs.textcraft").joinpath("recipes.txt").read_text("utf-8").splitlines()
     assert sorted(made) == sorted(shipped)
     assert [parse_recipe(line) for line in shipped] == list(own_book().recipes)
 

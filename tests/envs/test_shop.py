@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedse.envs.shop.catalogue import Goal, Product, catalogue, goals, split_of
-from fedse.envs.shop.pages import full_instruction, short_instruction
-from fedse.envs.shop.reward import (
+from fedse.envs.webshop.catalogue import Goal, Product, catalogue, goals, split_of
+from fedse.envs.webshop.pages import full_instruction, short_instruction
+from fedse.envs.webshop.reward import (
     EXACT,
     attribute_hits,
     option_hits,
@@ -17,8 +17,8 @@ from fedse.envs.shop.reward import (
     reward,
     type_share,
 )
-from fedse.envs.shop.search import Index, terms_of
-from fedse.envs.shop.words import AISLE_OF, DEPARTMENTS, KINDS, USES, Axis
+from fedse.envs.webshop.search import Index, terms_of
+from fedse.envs.webshop.words import AISLE_OF, DEPARTMENTS, KINDS, USES, Choice
 
 TOWEL = Product(
     number=7,
@@ -29,7 +29,7 @@ TOWEL = Product(
     uses=("home", "trips"),
     price=26,
     stars=42,
-    axes=(Axis("color", ("red", "blue", "navy blue")), Axis("size", ("large", "x-large"))),
+    axes=(Choice("color", ("red", "blue", "navy blue")), Choice("size", ("large", "x-large"))),
 )
 GOAL = Goal(TOWEL, ("red", "large"), 40)
 MUG = TOWEL._replace(

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedse.envs.base import Env, ExpertEnv
-from fedse.envs.check import check_env
-from fedse.envs.craft.plan import best_plan, schemes_of
-from fedse.envs.craft.recipes import depth_of, own_book, tree_of
-from fedse.envs.textcraft import TextCraft
+from fedse.envs.conformance.check import check_env
+from fedse.envs.textcraft.env import TextCraft
+from fedse.envs.textcraft.plan import best_plan, schemes_of
+from fedse.envs.textcraft.recipes import depth_of, own_book, tree_of
 from fedse.errors import ConfigError, EnvError, MachineError
 from fedse.types import Split, Task
 

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedse.envs.base import Env, ExpertEnv, make_env
-from fedse.envs.check import check_env
-from fedse.envs.shop.catalogue import catalogue
-from fedse.envs.shop.pages import buttons
-from fedse.envs.shop.reward import published
-from fedse.envs.shop.search import Index
-from fedse.envs.webshop import WebShop
+from fedse.envs.conformance.check import check_env
+from fedse.envs.webshop.catalogue import catalogue
+from fedse.envs.webshop.env import WebShop
+from fedse.envs.webshop.pages import buttons
+from fedse.envs.webshop.reward import published
+from fedse.envs.webshop.search import Index
 from fedse.errors import ConfigError, EnvError, MachineError
 from fedse.types import Task
 

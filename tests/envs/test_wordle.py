@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedse.envs.base import Env, ExpertEnv
-from fedse.envs.wordle import Wordle, marks, spaced, word_list
+from fedse.envs.wordle.env import Wordle, marks, spaced, word_list
 from fedse.errors import ConfigError, EnvError
 from fedse.types import Task
 
@@ -160,7 +160,7 @@ def test_lists_are_sorted_subsets_of_the_shipped_words() -> None:
 
 
 def test_the_word_list_ships_with_its_licence() -> None:
-    notice = files("fedse.envs").joinpath("words.LICENSE.txt").read_text("utf-8")
+    notice = files("fedse.envs.wordle").joinpath("words.LICENSE.txt").read_text("utf-8")
     assert "Copyright 2000-2011 by Kevin Atkinson" in notice
 
 

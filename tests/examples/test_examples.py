@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fedse.config_file import load_config
+from fedse.config.file import load_config
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "how-to" / "bring-your-environment.md"

@@ -10,13 +10,14 @@ import pytest
 for needed in ("torch", "transformers", "peft", "starlette", "uvicorn"):
     pytest.importorskip(needed)
 
+from fedse.adapters.base import spec_of
 from fedse.agent.policy import Dialogue
-from fedse.config import Config
-from fedse.config_file import load_config
+from fedse.config.file import load_config
+from fedse.config.schema import Config
 from fedse.events import silent
-from fedse.parties import Site
-from fedse.rounds import client_round, explore
-from fedse.site.open import open_site, spec_of
+from fedse.method.rounds import client_round, explore
+from fedse.method.site import Site
+from fedse.site.open import open_site
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAME = "own_agent_loop"
@@ -50,8 +51,8 @@ def test_the_program_knows_nothing_of_fedse() -> None:
 
 
 def test_a_round_is_token_exact(site: Site) -> None:
-    from fedse.base_model import base_path, initial_adapter
-    from fedse.train.base import load_base
+    from fedse.adapters.base import base_path, initial_adapter
+    from fedse.agent.loaded import load_base
 
     settings = config("rollout.episodes=12", "train.max_steps=2")
     adapter, encoder = (

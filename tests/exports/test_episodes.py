@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from fedse.buffer import Buffer
 from fedse.errors import ConfigError, StoreError
 from fedse.exports.episodes import (
     Wanted,
     find_place,
     list_episodes,
+    load_texts,
     matching,
     messages_of,
-    said,
     system_prompts,
 )
+from fedse.store.buffer import Buffer
 from tests.exports.toy_run import episode, fill, make_run
 
 
@@ -40,7 +40,7 @@ def test_what_is_kept_is_what_is_learned_from(tmp_path: Path):
     make_run(tmp_path)
     place = find_place("made", tmp_path)
     kept = matching(list_episodes(place), Wanted(kept=True, client="beta"))
-    with_text = {told.content_digest for _, told in said(kept) if told}
+    with_text = {told.content_digest for _, told in load_texts(kept) if told}
     buffer = Buffer(place.sources[1].buffer)
     assert with_text == {lesson.content_digest for lesson in buffer.lessons("toy", 1)}
 
@@ -48,8 +48,8 @@ def test_what_is_kept_is_what_is_learned_from(tmp_path: Path):
 def test_kept_episodes_have_their_text_even_if_the_others_do_not(tmp_path: Path):
     make_run(tmp_path, keep=False)
     found = list_episodes(find_place("made", tmp_path))
-    assert {e.kept for e, told in said(found) if told} == {True}
-    assert {e.kept for e, told in said(found) if told is None} == {False}
+    assert {e.kept for e, told in load_texts(found) if told} == {True}
+    assert {e.kept for e, told in load_texts(found) if told is None} == {False}
     assert sum(e.kept for e in found) == 6
 
 
@@ -59,7 +59,7 @@ def test_the_text_is_that_of_the_game(
 ):
     monkeypatch.setattr("fedse.exports.episodes.MOST_OPEN", most_open)
     make_run(tmp_path)
-    for found, told in said(list_episodes(find_place("made", tmp_path))):
+    for found, told in load_texts(list_episodes(find_place("made", tmp_path))):
         assert told is not None
         game = found.game
         assert (told.round, told.task.id, told.seed) == (game.round, game.task, game.seed)
@@ -117,7 +117,7 @@ def test_looking_changes_nothing(tmp_path: Path):
     run = make_run(tmp_path)
     buffer = run.path / "clients" / "alpha" / "buffer.db"
     before = buffer.read_bytes()
-    list(said(list_episodes(find_place("made", tmp_path))))
+    list(load_texts(list_episodes(find_place("made", tmp_path))))
     assert buffer.read_bytes() == before
     assert not (run.path / "clients" / "gamma").exists()
 

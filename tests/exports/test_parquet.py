@@ -12,7 +12,7 @@ from tests.exports.toy_run import make_run
 
 parquet = pytest.importorskip("pyarrow.parquet")
 
-from fedse.base_model import base_path
+from fedse.adapters.base import base_path
 from fedse.cli.app import start
 from fedse.exports.parquet import COLUMNS, write_parquet
 

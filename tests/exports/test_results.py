@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from fedse.adapters.peft_folder import export_adapter
 from fedse.cli.app import start
-from fedse.evaluate import by_env, rates
-from fedse.export import export_adapter
+from fedse.stats.rates import by_env, rates
 from tests.exports.toy_run import EVALS, make_run
 
 ENV = "fedse.testing:CoinWorld"

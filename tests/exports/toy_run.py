@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from fedse.buffer import Buffer
-from fedse.config import Config
-from fedse.config_file import parse_config
-from fedse.run import Run
-from fedse.run_folder import create_run
-from fedse.select import successes
+from fedse.config.file import parse_config
+from fedse.config.schema import Config
+from fedse.method.select import successes
+from fedse.store.buffer import Buffer
+from fedse.store.run import Run
+from fedse.store.run_folder import create_run
 from fedse.testing import toy_adapter
 from fedse.types import ClientStats, Outcome, RoundResult, Split, Task, Trajectory, Turn
 

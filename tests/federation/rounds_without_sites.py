@@ -4,10 +4,11 @@ import time
 from collections.abc import Collection, Iterator
 from contextlib import closing
 
-from fedse.coordinator import Delivery, Request, federate
+from fedse.drivers.loop import federate
 from fedse.federation.folder import Federation
-from fedse.run import Run
-from fedse.run_folder import open_run
+from fedse.protocol import Delivery, Request
+from fedse.store.run import Run
+from fedse.store.run_folder import open_run
 from fedse.testing import toy_adapter
 from fedse.types import Adapter, ClientStats
 

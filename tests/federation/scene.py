@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from fedse.config import Config
-from fedse.config_file import dump_config
+from fedse.config.file import dump_config
+from fedse.config.schema import Config
 from fedse.federation import folder
 from fedse.federation.enrolment import EnrolmentRequest, read_request
 from fedse.federation.folder import Card, Federation, open_federation

@@ -1,6 +1,6 @@
 """Who may take part, and in what: the list of attempts that are refused by our own code.
 
-Those that need a real SuperLink are in tests/federated/test_identity.py. Every attempt here
+Those that need a real SuperLink are in tests/flower/test_who_gets_in.py. Every attempt here
 begins with something that would have been accepted, so what refuses it is the one thing changed.
 """
 
@@ -16,7 +16,7 @@ from fedse.errors import ConfigError, FedSEError, MachineError
 from fedse.federation import folder
 from fedse.federation.enrolment import request_enrolment
 from fedse.federation.invite import Invite, public_hex
-from fedse.flower.keys import make_identity, make_node_key
+from fedse.federation.keys import make_identity, make_node_key
 from tests.federation.scene import BUNDLE, HOURS, NOW, Scene
 
 DAY = 24 * 3600

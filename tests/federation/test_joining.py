@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from fedse.adapters.base import spec_of
 from fedse.cli.app import start
-from fedse.config_file import load_config
+from fedse.config.file import load_config
 from fedse.errors import ConfigError, StoreError
 from fedse.federation.enrolment import EnrolmentRequest
 from fedse.federation.folder import open_federation
 from fedse.federation.home import open_home
-from fedse.federation.policy import read_policy
-from fedse.run_folder import open_run
-from fedse.site.open import spec_of
+from fedse.site.rules import read_rules
+from fedse.store.run_folder import open_run
 from tests.federation.scene import HOURS, NONCE, NOW, Scene
 
 
@@ -69,7 +69,7 @@ def test_a_home_has_the_agreed_settings_its_own_world_and_only_what_was_agreed(s
     own = home.config.client("alpha")
     assert (own.env, own.options) == ("maze", {"prompt": "short"})
     assert home.config.client("beta").env == "elsewhere"
-    policy = read_policy(home.policy)
+    policy = read_rules(home.policy)
     assert (policy.experiments, policy.max_rounds, policy.pause) == (("clinics",), 3, False)
     assert policy.max_bytes_up == spec_of(home.config).nbytes
     assert mode(home.path) == 0o700
@@ -175,9 +175,9 @@ def test_the_whole_way_on_the_command_line(
     assert "counts from the next start" in fedse("federation", "enrol", "site/enrolment.json")
     assert "used already" in fedse("federation", "enrol", "site/enrolment.json", code=2)
     fedse("site", "pause")
-    assert read_policy(Path("site/policy.toml")).pause
+    assert read_rules(Path("site/policy.toml")).pause
     fedse("site", "resume")
-    assert not read_policy(Path("site/policy.toml")).pause
+    assert not read_rules(Path("site/policy.toml")).pause
     shown = json.loads(fedse("federation", "status", "--json"))
     assert shown["sites"] == [{"name": "alpha", "state": "enrolled", "last": ""}]
     fedse("federation", "revoke", "alpha")

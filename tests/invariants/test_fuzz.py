@@ -18,9 +18,9 @@ pytest.importorskip("flwr")
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
 from fedse.aggregate.validate import parse_adapter
-from fedse.config import Aggregate
+from fedse.config.schema import AggregateSection
 from fedse.errors import AdapterRejected, WireError
-from fedse.flower.wire import ADAPTER, RAW, REPLY, read_reply, reply_content
+from fedse.flower.messages.wire import ADAPTER, RAW, REPLY, read_reply, reply_content
 from fedse.testing import toy_adapter, toy_spec
 from fedse.types import Adapter
 from tests.hostile import HEADER, LEGAL, MAX_NORM, OFFENDER, PAYLOADS, SPEC, bytes_of, our_reply
@@ -117,7 +117,7 @@ def is_right(data: bytes, was_accepted: bool) -> bool:
 
 
 def test_a_hundred_thousand_mutants_are_right_or_rejected():
-    random, seen, limits = Random(0), Counter(), Aggregate()
+    random, seen, limits = Random(0), Counter(), AggregateSection()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for _ in range(MUTANTS):
@@ -215,7 +215,7 @@ def peak_beside(data: bytes, spec) -> int:
     spec.nbytes  # noqa: B018  (what the spec computes once belongs to no reply)
     tracemalloc.start()
     try:
-        parse_adapter(data, spec, Aggregate())
+        parse_adapter(data, spec, AggregateSection())
     except AdapterRejected:
         pass
     finally:

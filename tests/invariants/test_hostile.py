@@ -17,12 +17,13 @@ import pytest
 pytest.importorskip("flwr")
 
 from fedse.aggregate.quarantine import QUARANTINED, REJECTED
-from fedse.aggregate.validate import believed, parse_adapter, shortened
-from fedse.config import Aggregate
-from fedse.coordinator import Delivery, Request, federate
+from fedse.aggregate.validate import cap_lessons, parse_adapter, shrink_to_bound
+from fedse.config.schema import AggregateSection
+from fedse.drivers.loop import federate
 from fedse.errors import AdapterRejected, RunError
 from fedse.events import silent
-from fedse.flower.wire import REPLY
+from fedse.flower.messages.wire import REPLY
+from fedse.protocol import Delivery, Request
 from fedse.site.serve import serve
 from fedse.testing import open_toy_site, toy_adapter
 from fedse.types import Adapter, ClientStats, RoundResult
@@ -64,7 +65,7 @@ def task_identity(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("aggregate", AGGREGATES.values(), ids=AGGREGATES.keys())
-def test_a_payload_is_excluded_named_and_leaves_no_bit(aggregate: Aggregate, tmp_path: Path):
+def test_a_payload_is_excluded_named_and_leaves_no_bit(aggregate: AggregateSection, tmp_path: Path):
     fate = fates(aggregate, tmp_path)
     assert len(fate) >= 60
     assert {name: f for name, f in fate.items() if f.outcome != "excluded"} == {}
@@ -84,7 +85,7 @@ def test_the_published_table_is_of_these_payloads():
 
 @pytest.mark.parametrize("kind", BYTES)
 def test_a_client_refuses_it_too_and_does_no_work(kind: str, tmp_path: Path):
-    settings = config(Aggregate(), rounds=1).model_copy(update={"clients": (one_client(),)})
+    settings = config(AggregateSection(), rounds=1).model_copy(update={"clients": (one_client(),)})
     site = open_toy_site(settings, OFFENDER, tmp_path, clock=lambda: 0.0)
     data = BYTES[kind]
     request = Request(
@@ -98,7 +99,7 @@ def test_a_client_refuses_it_too_and_does_no_work(kind: str, tmp_path: Path):
 
 
 def one_client():
-    client = config(Aggregate(), rounds=1).client(OFFENDER)
+    client = config(AggregateSection(), rounds=1).client(OFFENDER)
     return client.model_copy(update={"env": "fedse.testing:CoinWorld"})
 
 
@@ -110,7 +111,7 @@ def in_rounds(*rounds: int) -> Callable[[int], Change | None]:
     return lambda round: NAN if round in rounds else None
 
 
-def results(folder: Path, aggregate: Aggregate, spoil, *, rounds: int = 6, **options):
+def results(folder: Path, aggregate: AggregateSection, spoil, *, rounds: int = 6, **options):
     with closing(open_run(folder, aggregate, rounds=rounds)) as run:
         play(run, spoil, **options)
         return list(run.results())
@@ -127,7 +128,9 @@ def reasons(found: Iterable[RoundResult], client: str = OFFENDER) -> list[str]:
 
 @pytest.mark.parametrize("aggregate", AGGREGATES.values(), ids=AGGREGATES.keys())
 @pytest.mark.parametrize("kind", LEGAL)
-def test_bad_advice_within_the_rules_ends_no_run(kind: str, aggregate: Aggregate, tmp_path: Path):
+def test_bad_advice_within_the_rules_ends_no_run(
+    kind: str, aggregate: AggregateSection, tmp_path: Path
+):
     change = LEGAL[kind].ours
     found = results(tmp_path, aggregate, lambda round: change if round == 1 else None, rounds=3)
     assert reasons(found) == ["", "", ""]
@@ -141,7 +144,7 @@ def test_clipping_bounds_bad_advice_and_the_plain_mean_does_not(tmp_path: Path):
     """What remains is said, not hidden: within the bound the paper's mean can be dragged away."""
     moved = {}
     for clip in ("none", "median"):
-        aggregate = Aggregate(clip=clip)
+        aggregate = AggregateSection(clip=clip)
         spoil = always(LEGAL["a thousand times the adapter"].ours)
         (first,) = results(tmp_path / clip, aggregate, spoil, rounds=1)
         (sound,) = results(tmp_path / f"{clip} sound", aggregate, lambda round: None, rounds=1)
@@ -157,9 +160,9 @@ def test_clipping_bounds_bad_advice_and_the_plain_mean_does_not(tmp_path: Path):
 
 
 def test_a_claim_of_lessons_weighs_no_more_than_the_experiment_can_have_brought(tmp_path: Path):
-    aggregate = Aggregate(type="weighted")
+    aggregate = AggregateSection(type="weighted")
     settings = config(aggregate, rounds=2)
-    most = believed(2**53, settings, round=2)
+    most = cap_lessons(2**53, settings, round=2)
     assert most == 12
     claims = {"lie": 2**53, "most": most, "less": most - 1}
     after = {}
@@ -175,7 +178,7 @@ def test_a_claim_of_lessons_weighs_no_more_than_the_experiment_can_have_brought(
 
 def test_a_merge_beyond_the_bound_is_cut_to_it_and_the_run_goes_on(tmp_path: Path):
     """All replies are sound, but a step of 30 leads out of the bound every next reader checks."""
-    aggregate = Aggregate(clip="none", step=30.0, max_norm=4.0)
+    aggregate = AggregateSection(clip="none", step=30.0, max_norm=4.0)
     found = results(tmp_path, aggregate, lambda round: None, rounds=4)
     with closing(open_run(tmp_path, aggregate, rounds=4)) as run:
         last = run.load(found[-1].after)
@@ -186,9 +189,9 @@ def test_a_merge_beyond_the_bound_is_cut_to_it_and_the_run_goes_on(tmp_path: Pat
 
 def test_an_adapter_within_the_bounds_is_not_touched():
     adapter = toy_adapter(SPEC, 3)
-    assert shortened(adapter, max_norm=MAX_NORM) is adapter
-    cut = shortened(adapter, max_norm=0.5)
-    assert parse_adapter(cut.to_bytes(), SPEC, Aggregate(max_norm=0.5)).digest == cut.digest
+    assert shrink_to_bound(adapter, max_norm=MAX_NORM) is adapter
+    cut = shrink_to_bound(adapter, max_norm=0.5)
+    assert parse_adapter(cut.to_bytes(), SPEC, AggregateSection(max_norm=0.5)).digest == cut.digest
     a, b = (slice(0, 8), slice(8, 14))
     for part in (a, b):
         before, after = adapter.vector[part], cut.vector[part]
@@ -199,21 +202,23 @@ def test_no_setting_of_the_bound_lets_a_merge_leave_float32():
     vector = np.full(SPEC.size, 1e31, np.float32)
     for max_norm in (1e200, math.inf):
         with pytest.raises(AdapterRejected, match="allowed is 1e"):
-            parse_adapter(Adapter(SPEC, vector).to_bytes(), SPEC, Aggregate(max_norm=max_norm))
+            parse_adapter(
+                Adapter(SPEC, vector).to_bytes(), SPEC, AggregateSection(max_norm=max_norm)
+            )
 
 
 @pytest.mark.parametrize("other", [None, "text", bytearray(SPEC.nbytes), memoryview(b"x"), [1]])
 def test_only_bytes_are_parsed(other: object):
     with pytest.raises(AdapterRejected, match="not bytes"):
-        parse_adapter(other, SPEC, Aggregate())
+        parse_adapter(other, SPEC, AggregateSection())
 
 
 # Quarantine.
 
 
 def test_three_strikes_and_the_run_is_as_if_the_client_were_not_there(tmp_path: Path):
-    with_it = results(tmp_path / "with", Aggregate(), always(NAN))
-    without = results(tmp_path / "without", Aggregate(), lambda round: None, silent_after=0)
+    with_it = results(tmp_path / "with", AggregateSection(), always(NAN))
+    without = results(tmp_path / "without", AggregateSection(), lambda round: None, silent_after=0)
     assert [r.after for r in with_it] == [r.after for r in without]
     assert reasons(with_it) == [REJECTED] * 3 + [QUARANTINED] * 3
     assert all(OFFENDER not in (*r.absent, *r.voters) for r in with_it)
@@ -221,8 +226,8 @@ def test_three_strikes_and_the_run_is_as_if_the_client_were_not_there(tmp_path: 
 
 
 def test_a_rejected_reply_leaves_no_figures(tmp_path: Path):
-    results(tmp_path, Aggregate(), always(NAN), rounds=2)
-    with closing(open_run(tmp_path, Aggregate(), rounds=2)) as run:
+    results(tmp_path, AggregateSection(), always(NAN), rounds=2)
+    with closing(open_run(tmp_path, AggregateSection(), rounds=2)) as run:
         assert set(run.evals(0)) == {*NAMES} - {OFFENDER}
     said = (tmp_path / "events.jsonl").read_text().splitlines()
     told = [json.loads(line) for line in said if '"answer.excluded"' in line]
@@ -236,12 +241,12 @@ def test_who_is_in_quarantine_is_not_asked_to_work(tmp_path: Path):
         asked.append(round)
         return NAN
 
-    results(tmp_path, Aggregate(), spoil)
+    results(tmp_path, AggregateSection(), spoil)
     assert asked == [1, 2, 3]
 
 
 def test_a_client_in_quarantine_is_not_read_even_if_it_is_sound_again(tmp_path: Path):
-    found = results(tmp_path, Aggregate(), in_rounds(1, 2, 4), rounds=7)
+    found = results(tmp_path, AggregateSection(), in_rounds(1, 2, 4), rounds=7)
     assert reasons(found) == [REJECTED, REJECTED, "", REJECTED] + [QUARANTINED] * 3
     assert found[2].voters == NAMES
     assert all(OFFENDER not in (*r.voters, *r.stats) for r in found[4:])
@@ -260,7 +265,7 @@ def test_a_client_in_quarantine_is_not_read_even_if_it_is_sound_again(tmp_path: 
 
 @pytest.mark.parametrize("stopped", [1, 2, 3, 4])
 def test_a_restart_forgets_no_strike(stopped: int, tmp_path: Path):
-    whole = results(tmp_path / "whole", Aggregate(), always(GARBAGE))
+    whole = results(tmp_path / "whole", AggregateSection(), always(GARBAGE))
     folder = tmp_path / "parts"
 
     def interrupt(event: str, facts: dict) -> None:
@@ -268,16 +273,16 @@ def test_a_restart_forgets_no_strike(stopped: int, tmp_path: Path):
             raise KeyboardInterrupt
 
     with (
-        closing(open_run(folder, Aggregate(), rounds=6, observers=[interrupt])) as run,
+        closing(open_run(folder, AggregateSection(), rounds=6, observers=[interrupt])) as run,
         pytest.raises(KeyboardInterrupt),
     ):
         play(run, always(GARBAGE))
-    assert results(folder, Aggregate(), always(GARBAGE)) == whole
+    assert results(folder, AggregateSection(), always(GARBAGE)) == whole
 
 
 def test_the_number_of_strikes_is_a_setting(tmp_path: Path):
-    never = results(tmp_path / "never", Aggregate(strikes=0), always(NAN))
-    at_once = results(tmp_path / "once", Aggregate(strikes=1), always(NAN))
+    never = results(tmp_path / "never", AggregateSection(strikes=0), always(NAN))
+    at_once = results(tmp_path / "once", AggregateSection(strikes=1), always(NAN))
     assert reasons(never) == [REJECTED] * 6
     assert reasons(at_once) == [REJECTED] + [QUARANTINED] * 5
     assert [r.after for r in never] == [r.after for r in at_once]
@@ -289,14 +294,14 @@ NO_STRIKE = [name for name, payload in PAYLOADS.items() if not payload.strike]
 @pytest.mark.parametrize("kind", [*NO_STRIKE, "lessons claimed and no adapter"])
 def test_failing_or_having_no_vote_is_no_strike(kind: str, tmp_path: Path):
     change = {**PAYLOADS, **LEGAL}[kind].ours
-    found = results(tmp_path, Aggregate(), lambda round: change if round < 5 else None)
+    found = results(tmp_path, AggregateSection(), lambda round: change if round < 5 else None)
     assert [OFFENDER in r.voters for r in found] == [False] * 4 + [True] * 2
 
 
 def test_being_away_is_no_strike(tmp_path: Path):
-    with closing(open_run(tmp_path, Aggregate(), rounds=4)) as run:
+    with closing(open_run(tmp_path, AggregateSection(), rounds=4)) as run:
         play(run, lambda round: None, silent_after=0)
-    found = results(tmp_path, Aggregate(), lambda round: None, rounds=6)
+    found = results(tmp_path, AggregateSection(), lambda round: None, rounds=6)
     assert [r.absent for r in found] == [(OFFENDER,)] * 4 + [()] * 2
 
 
@@ -325,14 +330,14 @@ def test_nobody_is_locked_out_by_another_who_takes_its_name(tmp_path: Path):
             Delivery("x", ClientStats(), b""),
         ]
 
-    with closing(open_run(tmp_path, Aggregate(), rounds=6)) as run:
+    with closing(open_run(tmp_path, AggregateSection(), rounds=6)) as run:
         federate(run, Listed(said), clock=lambda: 0.0)
         assert all(r.voters == NAMES for r in run.results())
         assert all({e.client for e in r.excluded} == {NAMES[0], "x"} for r in run.results())
 
 
 def test_too_few_sound_clients_still_end_the_run(tmp_path: Path):
-    aggregate = Aggregate(min_clients=5)
+    aggregate = AggregateSection(min_clients=5)
     with (
         closing(open_run(tmp_path, aggregate, rounds=2)) as run,
         pytest.raises(RunError, match=r"4 valid answers, aggregate\.min_clients is 5"),
@@ -350,7 +355,7 @@ def test_the_last_evaluation_neither_waits_for_nor_hears_who_is_in_quarantine(tm
         return [bad, *(Delivery(n, told, None) for n in NAMES if n != OFFENDER)]
 
     for _ in range(2):
-        with closing(open_run(tmp_path, Aggregate(), rounds=4)) as run:
+        with closing(open_run(tmp_path, AggregateSection(), rounds=4)) as run:
             federate(run, Listed(said), clock=lambda: 0.0)
             assert set(run.evals(4)) == set(NAMES) - {OFFENDER}
     assert asked == [1, 2, 3, 4, 5]

@@ -17,13 +17,20 @@ import pytest
 
 pytest.importorskip("torch")
 
-from fedse.config import Buffer, Client, Config, Eval, Rollout, Train
-from fedse.config import Run as RunSection
+from fedse.adapters.base import spec_of
+from fedse.config.schema import (
+    BufferSection,
+    ClientSection,
+    Config,
+    EvalSection,
+    RolloutSection,
+    TrainSection,
+)
+from fedse.config.schema import RunSection as RunSection
+from fedse.drivers.run import run_local
 from fedse.envs.base import Env, Step, make_env
-from fedse.local import run_local
-from fedse.run import Run
 from fedse.site import open as opening
-from fedse.site.open import spec_of
+from fedse.store.run import Run
 from fedse.types import Adapter, Task
 
 pytestmark = pytest.mark.slow
@@ -38,13 +45,13 @@ POINTS = {
 }
 CONFIG = Config(
     run=RunSection(rounds=3),
-    rollout=Rollout(episodes=8, batch=4, context=512, new_tokens=6),
-    buffer=Buffer(demonstrations=4),
-    train=Train(lr=2e-3, batch=4),
-    eval=Eval(episodes=2, every=9),
+    rollout=RolloutSection(episodes=8, batch=4, context=512, new_tokens=6),
+    buffer=BufferSection(demonstrations=4),
+    train=TrainSection(lr=2e-3, batch=4),
+    eval=EvalSection(episodes=2, every=9),
     clients=(
-        Client(name="a", env="maze", options={"prompt": "short"}),
-        Client(name="b", env="wordle", options={"prompt": "short", "words": "small"}),
+        ClientSection(name="a", env="maze", options={"prompt": "short"}),
+        ClientSection(name="b", env="wordle", options={"prompt": "short", "words": "small"}),
     ),
 )
 

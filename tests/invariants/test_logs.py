@@ -11,20 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from fedse.config import Config
-from fedse.coordinator import Request
-from fedse.local import run_local
-from fedse.run import Run
+from fedse.config.schema import Config
+from fedse.drivers.run import run_local
+from fedse.protocol import Request
 from fedse.site import worker
-from fedse.site.worker import Sites, exchange
+from fedse.site.worker import ServedSites, exchange
+from fedse.store.run import Run
 from fedse.testing import open_toy_site, toy_adapter, toy_spec
-from tests.federated.canary_world import CANARY
+from tests.flower.canary_world import CANARY
 
 SPEC = toy_spec()
 
 
 def toy(**options: object) -> Config:
-    world = "tests.federated.canary_world:CanaryWorld"
+    world = "tests.flower.canary_world:CanaryWorld"
     clients = [{"name": name, "env": world, "options": options} for name in ("alpha", "beta")]
     return Config.model_validate(
         {
@@ -73,7 +73,9 @@ def asked(config: Config, home: Path) -> dict[str, object]:
     )  # fmt: skip
     said = json.dumps({"client": None, "request": request.model_dump(mode="json")}).encode()
     frames = Frames(said, adapter.to_bytes())
-    sites = Sites(config, ["alpha"], lambda n: open_toy_site(config, n, home, clock=time.time))
+    sites = ServedSites(
+        config, ["alpha"], lambda n: open_toy_site(config, n, home, clock=time.time)
+    )
     exchange(frames, sites)
     sites.close()
     answer: dict[str, object] = json.loads(frames.sent[0])

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from fedse.base_model import initial_adapter
-from fedse.config import Client, Config, Eval, Rollout
-from fedse.config import Run as RunSection
+from fedse.adapters.base import initial_adapter
+from fedse.config.schema import ClientSection, Config, EvalSection, RolloutSection
+from fedse.config.schema import RunSection as RunSection
+from fedse.drivers.run import run_local
 from fedse.errors import RunError
 from fedse.events import silent
-from fedse.local import run_local
-from fedse.rounds import client_round
-from fedse.run import Run
+from fedse.method.rounds import client_round
+from fedse.store.run import Run
 from fedse.testing import open_toy_site, toy_spec
 
 COIN = "fedse.testing:CoinWorld"
@@ -28,9 +28,9 @@ def config(clients: int = 3, rounds: int = 3, workers: int = 1, seed: int = 0) -
     names = [f"c{i}" for i in range(clients)]
     return Config(
         run=RunSection(rounds=rounds, workers=workers, seed=seed),
-        rollout=Rollout(episodes=6, batch=4),
-        eval=Eval(episodes=4),
-        clients=tuple(Client(name=name, env=COIN) for name in names),
+        rollout=RolloutSection(episodes=6, batch=4),
+        eval=EvalSection(episodes=4),
+        clients=tuple(ClientSection(name=name, env=COIN) for name in names),
     )
 
 
@@ -83,7 +83,9 @@ def test_a_longer_run_continues_a_shorter_one(tmp_path: Path):
 def test_too_few_answers_abandon_the_round_and_commit_nothing(tmp_path: Path):
     cfg = config()
     broken = cfg.model_copy(
-        update={"clients": tuple(Client(name=c.name, env="nowhere:Env") for c in cfg.clients)}
+        update={
+            "clients": tuple(ClientSection(name=c.name, env="nowhere:Env") for c in cfg.clients)
+        }
     )
     with pytest.raises(RunError, match="round 1 has 0 valid answers"):
         final_digest(tmp_path / "a", broken)
@@ -92,7 +94,7 @@ def test_too_few_answers_abandon_the_round_and_commit_nothing(tmp_path: Path):
 
 def test_a_broken_client_is_data(tmp_path: Path):
     cfg = config()
-    clients = (*cfg.clients[:2], Client(name="c9", env="nowhere:Env"))
+    clients = (*cfg.clients[:2], ClientSection(name="c9", env="nowhere:Env"))
     run = open_run(tmp_path / "a", cfg.model_copy(update={"clients": clients}))
     run_local(run, clock=zero, open_site=open_toy_site)
     for result in run.results():

@@ -4,10 +4,10 @@ from datetime import datetime
 from math import tanh
 from pathlib import Path
 
-from fedse.base_model import initial_adapter
-from fedse.config import Client, Config, Run, Select
+from fedse.adapters.base import initial_adapter
+from fedse.config.schema import ClientSection, Config, RunSection, SelectSection
 from fedse.report.facts import RunFacts, read_facts
-from fedse.run_folder import create_run
+from fedse.store.run_folder import create_run
 from fedse.types import ClientStats, Drift, Exclusion, RoundResult
 
 NOW = datetime(2026, 11, 15, 12, 4, 11)
@@ -25,9 +25,9 @@ def made_up(
 ) -> RunFacts:
     """A finished run of `rounds` rounds; `clients` maps names to environments."""
     config = Config(
-        run=Run(rounds=rounds),
-        select=Select(type=select),
-        clients=tuple(Client(name=client, env=env) for client, env in clients.items()),
+        run=RunSection(rounds=rounds),
+        select=SelectSection(type=select),
+        clients=tuple(ClientSection(name=client, env=env) for client, env in clients.items()),
     )
     run = create_run(root, config, given="", name=name, now=NOW, clock=lambda: 1.0)
     adapter = initial_adapter(run.spec, seed=0)

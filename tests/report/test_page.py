@@ -10,12 +10,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from fedse.cli.app import start
-from fedse.config import Buffer, Client, Config
+from fedse.config.schema import BufferSection, ClientSection, Config
 from fedse.report.facts import read_facts, told_apart
 from fedse.report.headline import headline
 from fedse.report.page import render, safe_json, written
 from fedse.report.tables import Column
-from fedse.run_folder import create_run
+from fedse.store.run_folder import create_run
 from tests.report.runs import NOW, made_up
 
 CLIENTS = {"a": "maze", "b": "wordle"}
@@ -129,7 +129,9 @@ def test_headline_says_chance_where_it_may_be(tmp_path: Path):
 
 
 def test_a_pooled_run_does_not_claim_privacy(tmp_path: Path):
-    config = Config(buffer=Buffer(pooled=True), clients=(Client(name="a", env="maze"),))
+    config = Config(
+        buffer=BufferSection(pooled=True), clients=(ClientSection(name="a", env="maze"),)
+    )
     run = create_run(tmp_path, config, given="", name="p", now=NOW, clock=lambda: 1.0)
     run.close()
     head = headline(read_facts(run.path, clock=lambda: 1.0))
@@ -137,7 +139,7 @@ def test_a_pooled_run_does_not_claim_privacy(tmp_path: Path):
 
 
 def test_a_run_that_has_not_begun_has_a_page(tmp_path: Path):
-    config = Config(clients=(Client(name="a", env="maze"),))
+    config = Config(clients=(ClientSection(name="a", env="maze"),))
     create_run(tmp_path, config, given="", name="n", now=NOW, clock=lambda: 1.0).close()
     page = render([read_facts(tmp_path / "n", clock=lambda: 1.0)], now=MADE)
     assert "This run is not started" in page

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedse.evaluate import wilson
 from fedse.report.charts import SERIES, named_rounds, round_span
 from fedse.report.figures import groups, shared_out
 from fedse.report.several import difference_table, final_table, flat
@@ -20,6 +19,7 @@ from fedse.report.tables import (
     success_table,
     traffic_table,
 )
+from fedse.stats.rates import wilson
 from fedse.types import ClientStats
 from tests.report.runs import HELD_OUT, PLAYED, made_up
 

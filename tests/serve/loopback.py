@@ -10,9 +10,9 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from fedse.agent.policy import Dialogue, Reply
-from fedse.rollout import Game
-from fedse.serve.desk import Desk
-from fedse.serve.endpoint import Address, listening
+from fedse.method.rollout import Game
+from fedse.serve.batch_queue import BatchQueue
+from fedse.serve.endpoint import OpenEndpoint, listening
 from fedse.serve.record import Episodes
 from fedse.types import Task, Trajectory
 
@@ -49,7 +49,7 @@ class Letters:
 class Running:
     """An endpoint with a policy behind it, and the requests a program would make."""
 
-    def __init__(self, at: Address, episodes: Episodes, desk: Desk) -> None:
+    def __init__(self, at: OpenEndpoint, episodes: Episodes, desk: BatchQueue) -> None:
         self.at, self.episodes, self.desk = at, episodes, desk
 
     def open(self) -> dict[str, Any]:
@@ -63,7 +63,7 @@ class Running:
 
 @contextmanager
 def endpoint(policy: Letters, *, max_turns: int = 9, batch: int = 1) -> Iterator[Running]:
-    episodes, desk = Episodes(GAMES, max_turns=max_turns), Desk(batch=batch, window=1.0)
+    episodes, desk = Episodes(GAMES, max_turns=max_turns), BatchQueue(batch=batch, window=1.0)
     over = threading.Event()
 
     def answer() -> None:

@@ -15,11 +15,11 @@ pytest.importorskip("uvicorn")
 from fedse.agent.policy import Dialogue, Reply
 from fedse.envs.base import make_env
 from fedse.errors import ConfigError, EnvError
-from fedse.rollout import choose_games
-from fedse.serve.chat import Conversation, Exchange
+from fedse.method.rollout import choose_games
+from fedse.serve.chat import Conversation, ShownAndAnswered
 from fedse.serve.play import play_program
 from fedse.serve.program import Program
-from fedse.serve.record import Episode
+from fedse.serve.record import RecordedEpisode
 from fedse.types import Trajectory
 from tests.serve.loopback import GAMES, Letters, bot, chat, user
 
@@ -159,12 +159,12 @@ def test_a_program_cannot_be_stepped() -> None:
 
 def test_answers_that_are_not_ours_are_given_as_the_template_would() -> None:
     pytest.importorskip("transformers")
-    from fedse.base_model import base_path
-    from fedse.train.base import load_base
+    from fedse.adapters.base import base_path
+    from fedse.agent.loaded import load_base
 
     base = load_base(base_path("tiny"))
-    past = (Exchange("at 1 1", "up"), Exchange("at 2 1", "down"))
-    episode = Episode(GAMES[0], max_turns=3, opened=0.0)
+    past = (ShownAndAnswered("at 1 1", "up"), ShownAndAnswered("at 2 1", "down"))
+    episode = RecordedEpisode(GAMES[0], max_turns=3, opened=0.0)
     question = episode.ask(Conversation("maze", past, "at 3 1"), base.encoder)
     context = base.encoder.context(question.dialogue)
     episode.take(question, Reply("left", context, base.encoder.action("left")))
@@ -177,5 +177,5 @@ def test_answers_that_are_not_ours_are_given_as_the_template_would() -> None:
     assert turn.context_ids + turn.action_ids == tuple(
         base.tokenizer.encode(text, add_special_tokens=False)
     )
-    again = Conversation("maze", (*past, Exchange("at 3 1", "left")), "at 4 1")
+    again = Conversation("maze", (*past, ShownAndAnswered("at 3 1", "left")), "at 4 1")
     assert episode.ask(again, base.encoder).kept == episode.turns

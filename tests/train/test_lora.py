@@ -10,12 +10,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from fedse.base_model import adapter_spec, base_path, initial_adapter
-from fedse.config import Train
+from fedse.adapters.base import adapter_spec, base_path, initial_adapter
+from fedse.adapters.peft_folder import export_adapter
+from fedse.agent.loaded import load_base, prepare_torch
+from fedse.config.schema import TrainSection
 from fedse.envs.base import make_env
-from fedse.export import export_adapter
-from fedse.rollout import choose_games, demonstrate
-from fedse.train.base import load_base, prepare_torch
+from fedse.method.rollout import choose_games, demonstrate
 from fedse.train.batch import IGNORED, agent_loss, make_batch
 from fedse.train.lora import load_adapter, read_adapter, trainer_for
 from fedse.types import Adapter
@@ -31,7 +31,7 @@ def lessons(count: int = 8):
 
 def fitted(seed: int = 1, **settings: object):
     prepare_torch(1)
-    options = Train(**{"lr": 2e-3, "batch": 4, **settings})
+    options = TrainSection(**{"lr": 2e-3, "batch": 4, **settings})
     start = initial_adapter(SPEC, seed=0)
     encoder = load_base(PATH).encoder
     prepared = [encoder.tokenized("maze", lesson) for lesson in lessons()]

@@ -133,7 +133,7 @@ class GymnasiumText:
             raise EnvError(
                 f"{self.name}: option render must return text, got {type(text).__name__} for "
                 f"{observation!r:.80}",
-                hint="mend the render function, then check again: fedse.envs.check.check_env",
+                hint="correct the render function, then check again with fedse.check_env",
             )
         return text
 

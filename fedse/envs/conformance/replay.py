@@ -1,7 +1,7 @@
 """Play recorded actions again, here or in a child process; equal worlds give equal episodes.
 
-`python -m fedse.envs.conformance.replay` reads a `Request` as JSON on stdin and writes an `Answer`
-as JSON on stdout. What the environment itself prints is kept apart, as part of the answer.
+`python -m fedse.envs.conformance.replay` reads a `ReplayRequest` as JSON on
+stdin and writes a `Replayed` as JSON on stdout, with what the environment itself printed in it.
 """
 
 import os
@@ -24,13 +24,13 @@ class Recording(Record):
     actions: tuple[str, ...]
 
 
-class Request(Record):
+class ReplayRequest(Record):
     env: str
     options: dict[str, Any]
     recordings: tuple[Recording, ...]
 
 
-class Answer(Record):
+class Replayed(Record):
     tasks: tuple[Task, ...]
     """Both task lists, train first."""
     episodes: tuple[tuple[str, ...], ...]
@@ -49,7 +49,7 @@ def replay(env: Env, recording: Recording) -> tuple[str, ...]:
     return tuple(answers)
 
 
-def replay_in_child(request: Request, *, hash_seed: int, timeout: float) -> Answer:
+def replay_in_child(request: ReplayRequest, *, hash_seed: int, timeout: float) -> Replayed:
     """The answer of a fresh interpreter with this PYTHONHASHSEED and the same import path."""
     path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
     done = subprocess.run(
@@ -69,10 +69,10 @@ def replay_in_child(request: Request, *, hash_seed: int, timeout: float) -> Answ
             f"environment {request.env!r} in a child process: exit code {done.returncode}: {last}",
             hint="make it importable and playable from a fresh interpreter",
         )
-    return Answer.model_validate_json(done.stdout)
+    return Replayed.model_validate_json(done.stdout)
 
 
-def answer(request: Request) -> Answer:
+def answer(request: ReplayRequest) -> Replayed:
     """All recordings played one after the other in one instance, with stdout set aside."""
     with tempfile.TemporaryFile() as aside:
         sys.stdout.flush()
@@ -87,7 +87,7 @@ def answer(request: Request) -> Answer:
             os.close(stdout)
         aside.seek(0)
         printed = aside.read().decode("utf-8", "replace")[:200]
-    return Answer(tasks=tasks, episodes=episodes, printed=printed)
+    return Replayed(tasks=tasks, episodes=episodes, printed=printed)
 
 
 def _played(
@@ -101,5 +101,5 @@ def _played(
 
 
 if __name__ == "__main__":
-    asked = Request.model_validate_json(sys.stdin.buffer.read())
+    asked = ReplayRequest.model_validate_json(sys.stdin.buffer.read())
     sys.stdout.buffer.write(answer(asked).model_dump_json().encode())

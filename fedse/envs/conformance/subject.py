@@ -12,7 +12,13 @@ from random import Random
 from typing import Any
 
 from fedse.envs.base import Env, ExpertEnv, Step, make_env
-from fedse.envs.conformance.replay import Answer, Recording, Request, replay, replay_in_child
+from fedse.envs.conformance.replay import (
+    Recording,
+    Replayed,
+    ReplayRequest,
+    replay,
+    replay_in_child,
+)
 from fedse.seeds import seed_of
 from fedse.types import Split, Task
 
@@ -100,10 +106,12 @@ class Subject:
         return [replay(self.fresh(), recording) for recording in self.recordings]
 
     @cached_property
-    def children(self) -> list[Answer]:
+    def children(self) -> list[Replayed]:
         if not self.hash_seeds:
             raise Untried("no child process was asked for (hash_seeds is empty)")
-        request = Request(env=self.name, options=dict(self.options), recordings=self.recordings)
+        request = ReplayRequest(
+            env=self.name, options=dict(self.options), recordings=self.recordings
+        )
         return [
             replay_in_child(request, hash_seed=hash_seed, timeout=self.timeout)
             for hash_seed in self.hash_seeds

@@ -1,0 +1,191 @@
+"""One TOML file describes one experiment; every key is typed, unknown keys are refused.
+
+Sections are named after the stages of the method. What all clients must share is `shared()`;
+what belongs to one client is its own `[[clients]]` entry and never comes from the server.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from fedse.types import CLIENT_NAME, digest_of
+
+Positive = Annotated[int, Field(gt=0)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+History = Literal["all", "demonstrations", "round"]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class RunSection(Section):
+    name: Annotated[str, Field(pattern=CLIENT_NAME)] = "run"
+    """Names the experiment; clients key their finished work by it."""
+    rounds: Annotated[int, Field(ge=0)] = 20
+    """Federated rounds (paper: 20)."""
+    seed: int = 0
+    """Every random choice of the experiment follows from it."""
+    workers: Positive = 1
+    """Processes the local driver spreads the clients over; the result does not depend on it."""
+
+
+class ModelSection(Section):
+    base: str = "tiny"
+    """`tiny`, `tiny-five` (both come with the package) or a folder with a Hugging Face model."""
+    rank: Positive = 8
+    """LoRA rank (paper: 8)."""
+    alpha: Annotated[float, Field(gt=0)] = 16.0
+    """LoRA alpha (paper: 16)."""
+    targets: tuple[str, ...] = ("all-linear",)
+    """Module suffixes that get an adapter; `all-linear` = every linear layer but the head."""
+    threads: Positive = 1
+    """CPU threads of torch; part of what makes a digest reproducible."""
+
+
+class RolloutSection(Section):
+    episodes: Annotated[int, Field(ge=0)] = 32
+    """Episodes each client plays per round (the paper does not say); 0 = never explore."""
+    warmup: Annotated[int, Field(ge=0)] = 0
+    """Rounds that only learn from the demonstrations before exploration begins (paper: 0)."""
+    temperature: Annotated[float, Field(ge=0)] = 1.0
+    """Sampling temperature of exploration (paper: 1.0); 0 = greedy."""
+    max_turns: Positive | None = None
+    """Turn cap; unset = the environment's own."""
+    context: Positive = 4096
+    """Tokens an episode may fill (paper: 4096); a longer one is truncated."""
+    new_tokens: Positive = 64
+    """Tokens one action may take."""
+    batch: Positive = 64
+    """Episodes that advance together in one generate call."""
+    max_broken: Fraction = 0.5
+    """Share of broken episodes above which the client's round stops with the first cause."""
+
+
+class SelectSection(Section):
+    type: Literal["success", "all"] = "success"
+    """Which episodes are learned from (paper: success; all = its ablation)."""
+
+
+class BufferSection(Section):
+    demonstrations: Annotated[int, Field(ge=0)] = 0
+    """Episodes of the environment's scripted expert the buffer starts with."""
+    history: History = "all"
+    """What is learned from beside this round's episodes: everything before (paper), the
+    demonstrations, or nothing (`round`)."""
+    pooled: bool = False
+    """All clients learn from one common buffer: what federation avoids, and is compared with."""
+    keep_played: bool = True
+    """Keep every episode, also failed and held-out ones, for `fedse view`; never learned from."""
+
+
+class TrainSection(Section):
+    epochs: Positive = 2
+    """Passes over the whole buffer per round (paper: 2)."""
+    lr: Annotated[float, Field(gt=0)] = 5e-5
+    """Peak learning rate of AdamW (paper: 5e-5), cosine to zero, no warm-up."""
+    batch: Positive = 8
+    """Trajectories per optimiser step (the paper does not say)."""
+    max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
+    """Gradient clipping (the paper does not say)."""
+    max_steps: Positive | None = None
+    """Upper bound on optimiser steps per round; unset = whole epochs."""
+
+
+class AggregateSection(Section):
+    type: Literal["mean", "weighted"] = "mean"
+    """How adapters are merged (paper: unweighted mean; weighted by buffer = its ablation)."""
+    clip: Literal["none", "median"] = "median"
+    """Scale updates longer than the median one down to it; `none` = the paper's plain mean."""
+    step: Annotated[float, Field(gt=0)] = 1.0
+    """How far to go towards the mean of the updates (paper: 1); above 1 goes beyond it."""
+    max_norm: Annotated[float, Field(gt=0)] = 1e4
+    """A reply whose A or B factors are longer than this is excluded."""
+    strikes: Annotated[int, Field(ge=0)] = 3
+    """Rounds with a rejected reply after which a client is quarantined; 0 = never."""
+    min_clients: Positive = 1
+    """Fewer valid replies than this end the run; votes and abstentions both count."""
+    goal: Annotated[int, Field(ge=0)] = 0
+    """Valid replies that close a round at once; 0 = all. Of more than 20 members only a third more
+    than this are asked, drawn anew each round; a reply that comes later is never averaged."""
+    deadline: Annotated[float, Field(gt=0)] = 3600.0
+    """Seconds a round waits for replies (Flower driver)."""
+    rejoin: Annotated[float, Field(ge=0)] = 90.0
+    """Seconds a round waits for a site that answered the last one and is gone now."""
+
+    @model_validator(mode="after")
+    def _reachable(self) -> "AggregateSection":
+        if 0 < self.goal < self.min_clients:
+            raise ValueError(f"goal {self.goal} is less than min_clients {self.min_clients}")
+        return self
+
+
+class EvalSection(Section):
+    episodes: Annotated[int, Field(ge=0)] = 50
+    """Held-out episodes per client and evaluation; 0 = never evaluate."""
+    every: Positive = 1
+    """Evaluate the adapter that enters every n-th round, and always the first and last one."""
+    temperature: Annotated[float, Field(ge=0)] = 1.0
+    """Sampling temperature of evaluation (the paper does not say); 0 = greedy."""
+
+
+class ClientSection(Section):
+    name: Annotated[str, Field(pattern=CLIENT_NAME)]
+    """Unique within the experiment."""
+    env: str
+    """A registered environment, or `module:Class`."""
+    part: tuple[Positive, Positive] | None = None
+    """[k, n]: this client's training tasks are every n-th from the k-th on; unset = all."""
+    options: dict[str, Any] = {}
+    """Arguments of the environment."""
+
+
+class Config(Section):
+    """A whole experiment."""
+
+    run: RunSection = RunSection()
+    model: ModelSection = ModelSection()
+    rollout: RolloutSection = RolloutSection()
+    select: SelectSection = SelectSection()
+    buffer: BufferSection = BufferSection()
+    train: TrainSection = TrainSection()
+    aggregate: AggregateSection = AggregateSection()
+    eval: EvalSection = EvalSection()
+    clients: Annotated[tuple[ClientSection, ...], Field(min_length=1)]
+
+    @field_validator("clients")
+    @classmethod
+    def _unique(cls, clients: tuple[ClientSection, ...]) -> tuple[ClientSection, ...]:
+        names = [client.name for client in clients]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"client names must be unique, twice: {', '.join(twice)}")
+        return clients
+
+    @field_validator("clients")
+    @classmethod
+    def _parts(cls, clients: tuple[ClientSection, ...]) -> tuple[ClientSection, ...]:
+        for client in clients:
+            if client.part and client.part[0] > client.part[1]:
+                raise ValueError(f"part of {client.name!r} must be [k, n] with k <= n")
+        return clients
+
+    def client(self, name: str) -> ClientSection:
+        return next(client for client in self.clients if client.name == name)
+
+    def agreed_digest(self) -> str:
+        """Digest of what all members must have agreed on.
+
+        Where the base model lies and how work is spread are each member's own; that the models
+        are the same is the adapter spec's business.
+        """
+        shared = self.model_dump(
+            mode="json",
+            exclude={
+                "clients": True,
+                "run": {"workers"},
+                "model": {"base", "threads"},
+                "buffer": {"keep_played"},
+            },
+        )
+        return digest_of([shared, sorted(client.name for client in self.clients)])

@@ -1,0 +1,252 @@
+"""The round loop every driver shares: ask the members, merge, commit, announce, repeat.
+
+A driver supplies one thing: a way to ask all members and hear what each answers. So the local
+driver and a Flower deployment differ in transport only.
+"""
+
+import hashlib
+from collections.abc import Collection
+from pathlib import Path
+
+from fedse.adapters.base import initial_adapter
+from fedse.adapters.peft_folder import export_whole
+from fedse.aggregate.drift import drift_of
+from fedse.aggregate.quarantine import StrikeHistory, quarantined, rejected, strike_history
+from fedse.aggregate.validate import cap_lessons, parse_adapter, shrink_to_bound
+from fedse.errors import RunError
+from fedse.ledger.chain import Ledger
+from fedse.ledger.record import note_end, note_round, run_ledger
+from fedse.method.rounds import server_round
+from fedse.method.site import Answer, Merged
+from fedse.protocol import Ask, Delivery, Request
+from fedse.store.run import Run
+from fedse.types import Adapter, ClientStats, Clock, Drift, Exclusion, RoundResult
+
+SIDE_BY_SIDE = 256 << 20
+"""Bytes of replies up to which they are measured against each other, all in memory at once."""
+
+
+def federate(run: Run, ask: Ask, *, clock: Clock) -> Adapter:
+    """All rounds are committed; the final global adapter. Goes on where an earlier run ended."""
+    rounds = run.config.run.rounds
+    run.begin(initial_adapter(run.spec, seed=run.config.run.seed))
+    ledger = run_ledger(run, clock=clock)
+    done = run.committed or 0
+    run.emit("run.started", rounds=rounds, committed=done, clients=len(run.config.clients))
+    for index in range(1, done + 1):
+        _export(run, index)
+    past = strike_history(run.results())
+    for index in range(done + 1, rounds + 1):
+        past = past.after(_round(run, ask, index, clock, past, ledger))
+    final = run.adapter(rounds)
+    _final_eval(run, ask, rounds, final, past)
+    note_end(ledger, rounds, final.digest)
+    run.emit("run.finished", rounds=rounds, adapter=final.digest)
+    return final
+
+
+def _final_eval(run: Run, ask: Ask, rounds: int, final: Adapter, past: StrikeHistory) -> None:
+    out = _quarantined(run, past)
+    # A client that told its result before an interruption answers again from its outbox.
+    if not run.config.eval.episodes or len(run.evals(rounds)) >= len(run.config.clients) - len(out):
+        return
+    heard: set[str] = set()
+    for delivery in ask(_request(run, rounds + 1, final, train=False), final, skip=out):
+        if delivery.client not in out and not _fault(run, delivery, heard, ()):
+            _record_eval(run, rounds, delivery.client, delivery.stats)
+            heard.add(delivery.client)
+
+
+def _round(
+    run: Run, ask: Ask, index: int, clock: Clock, past: StrikeHistory, ledger: Ledger
+) -> RoundResult:
+    started, current = clock(), run.adapter(index - 1)
+    run.emit("round.started", round=index, rounds=run.config.run.rounds)
+    answers, faults = _heard(run, ask, index, current, past)
+    run.emit("aggregate.started", round=index, answers=len(answers))
+    merged = _merged(run, index, current, answers)
+    _record_evals(run, index - 1, merged, answers)
+    excluded = (*merged.excluded, *faults)
+    _require_enough(run, index, len(merged.voters) + len(merged.abstained), excluded)
+    result = RoundResult(
+        index=index,
+        before=current.digest,
+        after=run.store(merged.adapter),
+        voters=merged.voters,
+        abstained=merged.abstained,
+        excluded=excluded,
+        absent=_absent(run, answers, faults),
+        stats={client: answers[client].stats for client in sorted(answers)},
+        bytes_down=run.spec.nbytes * (len(run.config.clients) - len(_quarantined(run, past))),
+        bytes_up=run.spec.nbytes * len(merged.voters),
+        seconds=clock() - started,
+        drift=_drift(run, current, merged, answers),
+    )
+    run.emit("commit.started", round=index, adapter=result.after)
+    run.commit(result)
+    note_round(ledger, result)
+    run.emit("round.committed", **_summary(result))
+    _export(run, index)
+    _forget_inbox(run)
+    return result
+
+
+def _heard(
+    run: Run, ask: Ask, index: int, current: Adapter, past: StrikeHistory
+) -> tuple[dict[str, Answer], list[Exclusion]]:
+    """The replies that can be used so far, and whose cannot; those in quarantine are not read."""
+    out, stale = _quarantined(run, past), past.adapters - {current.digest}
+    answers: dict[str, Answer] = {}
+    faults = list(out.values())
+    for known in faults:
+        _announce(run, index, Delivery(known.client, ClientStats(), None), known.reason)
+    for delivery in ask(_request(run, index, current, train=True), current, skip=out):
+        if delivery.client in out:
+            continue
+        fault = delivery.fault or _fault(run, delivery, answers, stale)
+        _announce(run, index, delivery, fault)
+        if fault:
+            faults.append(Exclusion(client=delivery.client, reason=fault))
+        else:
+            answers[delivery.client] = _held(run, index, delivery)
+    return answers, faults
+
+
+def _quarantined(run: Run, past: StrikeHistory) -> dict[str, Exclusion]:
+    members = (client.name for client in run.config.clients)
+    return quarantined(past, members, limit=run.config.aggregate.strikes)
+
+
+def _merged(run: Run, index: int, current: Adapter, answers: dict[str, Answer]) -> Merged:
+    """What the algorithm makes of the replies, within the bounds that the next round checks."""
+    weighed = []
+    for client, stats, read in answers.values():
+        lessons = {"buffered": cap_lessons(stats.buffered, run.config, round=index)}
+        weighed.append(Answer(client, stats.model_copy(update=lessons), read))
+    merged = server_round(current, weighed, run.config)
+    named = [Exclusion(client=e.client, reason=rejected(e.reason)) for e in merged.excluded]
+    adapter = shrink_to_bound(merged.adapter, max_norm=run.config.aggregate.max_norm)
+    return merged._replace(adapter=adapter, excluded=tuple(named))
+
+
+def _drift(run: Run, current: Adapter, merged: Merged, answers: dict[str, Answer]) -> Drift | None:
+    if not merged.voters or len(merged.voters) * run.spec.nbytes > SIDE_BY_SIDE:
+        return None
+    limits = run.config.aggregate
+    read = {client: answers[client].read for client in merged.voters}
+    votes = {c: parse_adapter(r(), run.spec, limits) for c, r in read.items() if r}
+    return drift_of(current, merged.adapter, votes)
+
+
+def _request(run: Run, index: int, adapter: Adapter, *, train: bool) -> Request:
+    config = run.config
+    due = index == 1 or not train or (index - 1) % config.eval.every == 0
+    return Request(
+        experiment=config.run.name,
+        round=index,
+        agreed=config.agreed_digest(),
+        spec=run.spec.identity,
+        adapter=adapter.digest,
+        train=train,
+        evaluate=bool(config.eval.episodes) and due,
+    )
+
+
+def _fault(run: Run, delivery: Delivery, heard: Collection[str], stale: Collection[str]) -> str:
+    if delivery.client not in {client.name for client in run.config.clients}:
+        return "is not a member of this experiment"
+    if delivery.client in heard:
+        return "answered twice in one round"
+    stats, config = delivery.stats, run.config
+    if stats.played > config.rollout.episodes or stats.eval_played > config.eval.episodes:
+        return rejected("counts more episodes than it was asked to play")
+    if delivery.adapter is None:
+        return ""
+    if len(delivery.adapter) != run.spec.nbytes:
+        return rejected(f"adapter of {len(delivery.adapter)} bytes, expected {run.spec.nbytes}")
+    if hashlib.sha256(delivery.adapter).hexdigest() in stale:
+        return rejected("sent back the global adapter of an earlier round")
+    return ""
+
+
+def _held(run: Run, index: int, delivery: Delivery) -> Answer:
+    """The reply with its adapter on disk, so that a thousand of them fit in memory."""
+    if delivery.adapter is None:
+        return Answer(delivery.client, delivery.stats, None)
+    kept = _inbox(run) / f"{index}-{delivery.client}"
+    kept.write_bytes(delivery.adapter)
+    return Answer(delivery.client, delivery.stats, kept.read_bytes)
+
+
+def _record_evals(run: Run, round: int, merged: Merged, answers: dict[str, Answer]) -> None:
+    """What was measured of the adapter after `round` is on record, but by no rejected reply."""
+    for one in merged.excluded:
+        run.emit("answer.excluded", round=round + 1, client=one.client, reason=one.reason)
+    for client in sorted({*answers} - {one.client for one in merged.excluded}):
+        _record_eval(run, round, client, answers[client].stats)
+
+
+def _record_eval(run: Run, round: int, client: str, stats: ClientStats) -> None:
+    if not stats.eval_played:
+        return
+    run.record_eval(round, client, stats)
+    run.emit(
+        "eval.recorded",
+        round=round,
+        client=client,
+        played=stats.eval_played,
+        won=stats.eval_succeeded,
+    )
+
+
+def _announce(run: Run, index: int, delivery: Delivery, fault: str) -> None:
+    sent = len(delivery.adapter or b"")
+    facts = delivery.stats.model_dump()
+    run.emit(
+        "answer.received", round=index, client=delivery.client, fault=fault, bytes=sent, **facts
+    )
+
+
+def _summary(result: RoundResult) -> dict[str, int | float | str]:
+    return {
+        "round": result.index,
+        "adapter": result.after,
+        "voters": len(result.voters),
+        "abstained": len(result.abstained),
+        "excluded": len(result.excluded),
+        "absent": len(result.absent),
+        "seconds": round(result.seconds, 3),
+    }
+
+
+def _require_enough(run: Run, index: int, valid: int, excluded: tuple[Exclusion, ...]) -> None:
+    needed = run.config.aggregate.min_clients
+    if valid < needed:
+        first = f"; {excluded[0].client}: {excluded[0].reason}" if excluded else ""
+        raise RunError(
+            f"round {index} has {valid} valid answers, aggregate.min_clients is {needed}{first}",
+            hint=f"fedse resume {run.path}",
+        )
+
+
+def _absent(run: Run, answers: dict[str, Answer], faults: list[Exclusion]) -> tuple[str, ...]:
+    heard = {*answers, *(fault.client for fault in faults)}
+    return tuple(sorted({client.name for client in run.config.clients} - heard))
+
+
+def _export(run: Run, index: int) -> None:
+    folder = run.path / "adapters" / f"round-{index:03d}"
+    # A resumed run looks here for every earlier round, and need not read its adapter.
+    if not folder.exists():
+        export_whole(run.adapter(index), folder)
+
+
+def _inbox(run: Run) -> Path:
+    inbox = run.path / "inbox"
+    inbox.mkdir(exist_ok=True)
+    return inbox
+
+
+def _forget_inbox(run: Run) -> None:
+    for kept in _inbox(run).iterdir():
+        kept.unlink()

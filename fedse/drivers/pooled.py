@@ -1,0 +1,77 @@
+"""Driver: every client explores at home, one trainer learns from what all of them have.
+
+This is what federation exists to avoid, so it is here as a baseline only: it needs all the
+experience in one place. Nothing but who trains on what differs from the local driver.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fedse.config.schema import Config
+from fedse.drivers.sites import OpenSite, Sites
+from fedse.method.site import Site
+from fedse.protocol import Delivery, Request
+from fedse.seeds import seed_of
+from fedse.store.run import Run
+from fedse.types import Adapter, Clock, Fitted, Trajectory
+
+
+class Pooled:
+    """Asks the clients one after another, and answers for all with one adapter."""
+
+    def __init__(self, run: Run, clock: Clock, open_site: OpenSite) -> None:
+        self._run = run
+        self._whole: dict[str, Site] = {}
+        trained = _for_all(run.config)
+
+        def open_idle(config: Config, client: str, home: Path, *, clock: Clock) -> Site:
+            self._whole[client] = open_site(trained, client, home, clock=clock)
+            return replace(self._whole[client], fit=_unchanged)
+
+        self._sites = Sites(run.config, run.path, clock, open_idle)
+
+    def __call__(
+        self, request: Request, adapter: Adapter, *, skip: Collection[str] = ()
+    ) -> Iterator[Delivery]:
+        data = adapter.to_bytes()
+        names = [client.name for client in self._run.config.clients if client.name not in skip]
+        heard = [self._sites.answer(name, request, data, self._run.emit) for name in names]
+        sound = [delivery for delivery in heard if not delivery.fault]
+        if not request.train or not sound:
+            yield from heard
+            return
+        fitted = self._fit([delivery.client for delivery in sound], request, adapter)
+        for delivery in heard:
+            yield delivery if delivery.fault else _answered(delivery, fitted)
+
+    def _fit(self, clients: Sequence[str], request: Request, adapter: Adapter) -> Fitted | None:
+        history = self._run.config.buffer.history
+        lessons: list[Trajectory] = []
+        for client in clients:
+            site = self._whole[client]
+            lessons += site.prepare(site.buffer.lessons(request.experiment, request.round, history))
+        if not lessons:
+            return None
+        seed = seed_of(self._run.config.run.seed, "pooled", request.round)
+        return self._whole[clients[0]].fit(adapter, lessons, seed)
+
+
+def _for_all(config: Config) -> Config:
+    """The settings with as many optimiser steps allowed as all clients would do together."""
+    most = config.train.max_steps
+    steps: dict[str, Any] = {"max_steps": most * len(config.clients) if most else None}
+    return config.model_copy(update={"train": config.train.model_copy(update=steps)})
+
+
+def _unchanged(start: Adapter, lessons: Sequence[Trajectory], seed: int) -> Fitted:
+    return Fitted(start, loss=0.0, steps=0)
+
+
+def _answered(delivery: Delivery, fitted: Fitted | None) -> Delivery:
+    if fitted is None:
+        return delivery._replace(adapter=None)
+    learned = {"loss": fitted.loss, "steps": fitted.steps}
+    stats = delivery.stats.model_copy(update=learned)
+    return Delivery(delivery.client, stats, fitted.adapter.to_bytes())

@@ -1,0 +1,21 @@
+"""Run a whole experiment on this machine, with the driver its settings ask for."""
+
+import time
+
+from fedse.drivers.local import InProcess, WorkerPool
+from fedse.drivers.loop import federate
+from fedse.drivers.pooled import Pooled
+from fedse.drivers.sites import OpenSite
+from fedse.site.open import open_site
+from fedse.store.run import Run
+from fedse.types import Adapter, Clock
+
+
+def run_local(run: Run, *, clock: Clock = time.time, open_site: OpenSite = open_site) -> Adapter:
+    """The whole experiment on this machine; the final global adapter."""
+    if run.config.buffer.pooled:
+        return federate(run, Pooled(run, clock, open_site), clock=clock)
+    if run.config.run.workers == 1:
+        return federate(run, InProcess(run, clock, open_site), clock=clock)
+    with WorkerPool(run, open_site) as ask:
+        return federate(run, ask, clock=clock)

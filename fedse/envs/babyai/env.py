@@ -1,0 +1,195 @@
+"""BabyAI: go to, open, pick up and put down things in a grid of rooms, seen seven cells ahead.
+
+The published task (BabyAI levels of minigrid, in text as AgentGym plays them) is `levels = "all"`
+with 20 turns. Departures from it: the goal keeps the order of its parts; success is the episode's
+end with a positive reward of minigrid, however late, and is told as reward 1.0, everything else as
+0.0; `pick up` is understood; the splits are disjoint by seed. An episode is a function of the
+task; the seed changes nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from fedse.envs.action import action_of
+from fedse.envs.babyai.expert import advise
+from fedse.envs.babyai.levels import gym_id, level_names, tasks_of
+from fedse.envs.babyai.moves import CHECK_ACTIONS, Move, available, move_of, plain_words
+from fedse.envs.babyai.view import View, full_view, look, short_view
+from fedse.envs.babyai.world import (
+    DROP,
+    FORWARD,
+    PICK_UP,
+    TOGGLE,
+    WAIT,
+    Cell,
+    World,
+    open_level,
+    require_minigrid,
+)
+from fedse.envs.base import Step
+from fedse.envs.options import require_one_of, require_positive
+from fedse.errors import EnvError
+from fedse.types import Split, Task
+
+SYSTEM_PROMPTS: Mapping[str, str] = {
+    "full": (
+        "You explore rooms on a grid and carry out the goal you are given. You see at most six "
+        "steps ahead and three to each side; walls and doors that are not open block your sight. "
+        "Things of the same name are numbered, the nearest is 1.\n"
+        "Each turn, do one action:\n"
+        "turn left, turn right, move forward: one quarter turn or one step\n"
+        "go to <object> <number>: walk to a thing in sight and face it\n"
+        "pick up <object> <number>: walk there and take it; you can carry one thing\n"
+        "drop: put what you carry on the empty cell in front of you\n"
+        "toggle: open or close the door, or open the box, in front of you; a locked door needs "
+        "the key of its colour in your hands\n"
+        "go through <door> <number>: walk through an open door\n"
+        "toggle and go through <door> <number>: walk to a closed or locked door, open it and "
+        "walk through\n"
+        "check available actions: list what you can do here\n"
+        "Answer with a short thought and one action, like this:\n"
+        "Thought: the red ball is in sight, so I can walk to it.\n"
+        "Action: go to red ball 1"
+    ),
+    "short": "rooms",
+}
+
+
+# All the short prompt says about an action that did nothing or stopped early.
+REFUSED = "no"
+
+_SHORT_PHRASES: Mapping[str, str] = {
+    "in front of you": "front",
+    "behind you": "behind",
+    "on your ": "",
+    ", then": " then",
+    "after you": "after",
+}
+# Why a primitive changed nothing.
+_WHY: Mapping[int, str] = {
+    FORWARD: "something is in the way",
+    PICK_UP: "there is nothing to pick up",
+    DROP: "that takes something in your hands and an empty cell in front of you",
+    TOGGLE: "nothing in front of you opens or closes; a locked door needs the key of its colour",
+}
+
+
+class BabyAI:
+    """An environment (fedse.Env) with an expert that knows only what the agent has seen."""
+
+    def __init__(
+        self,
+        *,
+        levels: str | int | Sequence[str | int] = "one_room",
+        seeds_per_level: Sequence[int] = (40, 10),
+        max_turns: int = 20,
+        prompt: Literal["full", "short"] = "full",
+        show_actions: bool | None = None,
+    ) -> None:
+        require_one_of("babyai", "prompt", prompt, tuple(SYSTEM_PROMPTS))
+        require_positive("babyai", "max_turns", max_turns)
+        self._tasks = tasks_of(level_names(levels), seeds_per_level)
+        require_minigrid()
+        self.name = "babyai"
+        self.system_prompt = SYSTEM_PROMPTS[prompt]
+        self.max_turns = max_turns
+        self._short = prompt == "short"
+        self._show_actions = not self._short if show_actions is None else show_actions
+        self._known = frozenset(task for tasks in self._tasks.values() for task in tasks)
+        self._world: World | None = None
+        self._view: View | None = None
+        self._seen: set[Cell] = set()
+        """Cells that were in sight at the end of some turn of the open episode."""
+        self._turns = 0
+
+    def tasks(self, split: Split) -> Sequence[Task]:
+        return self._tasks[split]
+
+    def reset(self, task: Task, *, seed: int) -> Step:
+        if task not in self._known:
+            raise EnvError(
+                f"babyai has no {task.split} task {task.id!r} of {task.env!r} under these options",
+                hint="take tasks from tasks(split) of an environment with the same options",
+            )
+        level, _, number = task.id.partition("/")
+        self._world = open_level(gym_id(level), int(number))
+        self._turns, self._seen = 0, set()
+        told = self._told(self._world)
+        return Step(told if self._short else f"Your goal: {self._world.mission}.\n{told}")
+
+    def step(self, action: str) -> Step:
+        world, view = self._playing()
+        self._turns += 1
+        said = plain_words(action_of(action))
+        if said == CHECK_ACTIONS:
+            note = self._listed(view)
+        else:
+            note = _carried_out(world, move_of(said, view, short=self._short))
+            note = REFUSED if note and self._short else note
+        if world.over or self._turns >= self.max_turns:
+            self._world = None
+            end = "Success" if world.won else "Failure"
+            return Step(end, reward=float(world.won), done=True, success=world.won)
+        return Step(self._told(world, note))
+
+    def actions(self) -> Sequence[str]:
+        """What can be done here; as long as a list in the full observation."""
+        _, view = self._playing()
+        return tuple(available(view, short=self._short))
+
+    def expert(self) -> str:
+        """The next action towards the goal by what has been seen; see fedse.envs.babyai.expert."""
+        world, view = self._playing()
+        return advise(world, view, self._seen, short=self._short)
+
+    def close(self) -> None:
+        self._world = None
+
+    def _playing(self) -> tuple[World, View]:
+        if self._world is None or self._view is None:
+            raise EnvError(
+                "babyai: no episode is open; expected reset() first, got an action before it or "
+                "after done",
+                hint="call reset(task, seed=...) before step(), actions() and expert()",
+            )
+        return self._world, self._view
+
+    def _told(self, world: World, note: str = "") -> str:
+        """The text of the new view, which is remembered; in short, with the goal in every turn."""
+        view = self._view = look(world)
+        self._seen.update(view.cells)
+        if self._short:
+            parts = [note, short_goal(world.mission), short_view(view, world.mission)]
+        else:
+            parts = [note, full_view(view)]
+        if self._show_actions and not note.startswith(self._list_opening):
+            parts.append(self._listed(view))
+        return ("; " if self._short else "\n").join(part for part in parts if part)
+
+    @property
+    def _list_opening(self) -> str:
+        return "can " if self._short else "Available actions: ["
+
+    def _listed(self, view: View) -> str:
+        listed = ", ".join(available(view, short=self._short))
+        return f"{self._list_opening}{listed}" + ("" if self._short else "]")
+
+
+def short_goal(mission: str) -> str:
+    """The goal without articles and filler, as in `pick up red box left`."""
+    for phrase, word in _SHORT_PHRASES.items():
+        mission = mission.replace(phrase, word)
+    return " ".join(word for word in mission.split() if word not in ("the", "a"))
+
+
+def _carried_out(world: World, move: Move | str) -> str:
+    """Do the primitives until one changes nothing; what the agent is told about that, if it is."""
+    if isinstance(move, str):
+        return f"Nothing happened: {move}."
+    for done, primitive in enumerate(move.primitives):
+        changed = world.act(primitive)
+        if world.over or primitive == WAIT:
+            return ""
+        if not changed:
+            return f"{'You stopped early' if done else 'Nothing happened'}: {_WHY[primitive]}."
+    return ""

@@ -1,0 +1,237 @@
+"""WebShop-style buying: search a shop, open a product, choose its options, buy what was asked for.
+
+The published task (WebShop, as AgentGym plays it) has 1,000 products, options as each product has
+them, 10 results a page and 10 turns; nothing but `Buy Now` is rewarded, and success is the full
+reward. Departures from it: the catalogue is synthetic, the splits share no product, and what was
+chosen is shown. An episode is a function of the task; the seed changes nothing.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Literal, NamedTuple
+
+from fedse.envs.action import action_of
+from fedse.envs.base import Step
+from fedse.envs.options import require_one_of, require_positive, wrong_option
+from fedse.envs.webshop.catalogue import Goal, Product, catalogue, goals
+from fedse.envs.webshop.pages import (
+    BUY,
+    NEXT,
+    PREVIOUS,
+    SEPARATOR,
+    Page,
+    buttons,
+    full_view,
+    item_of,
+    short_view,
+)
+from fedse.envs.webshop.reward import EXACT, published, reward
+from fedse.envs.webshop.search import Index
+from fedse.errors import EnvError
+from fedse.types import Split, Task
+
+PRODUCTS = range(60, 10_001)
+OPTION_AXES = range(3)
+MOST_HITS = 50
+# Results per page: the published number, and what a tiny model's context can hold.
+PAGE_SIZES: Mapping[str, int] = {"full": 10, "short": 4}
+
+SYSTEM_PROMPTS: Mapping[str, str] = {
+    "full": (
+        "You are shopping online. Every message is a page of the shop: first the instruction that "
+        "says what to buy, then the texts and buttons of the page, separated by [SEP].\n"
+        "Each turn, do one of two things: search[words] looks for products, from any page; "
+        "click[button] presses a button of the current page, named exactly as shown. A product is "
+        "opened by its id. On its page, choose the options the instruction asks for, then click "
+        "Buy Now: that ends the visit. You have {turns} turns, and only what you buy counts: the "
+        "kind of product, its attributes, the options chosen and a price within the limit. A "
+        "button that is not there does nothing and still costs the turn.\n"
+        "Answer with a short thought and one action, like this:\n"
+        "Thought: the second product has both attributes and costs less than the limit.\n"
+        "Action: click[p17]"
+    ),
+    "short": "shop",
+}
+
+_ACTION = re.compile(r"(search|click)\s?\[(.*)\]", re.IGNORECASE)
+
+
+class _Shop(NamedTuple):
+    products: Sequence[Product]
+    search: Index
+    tasks: Mapping[Split, Sequence[Task]]
+    goals: Mapping[Task, Goal]
+
+
+class WebShop:
+    """An environment (fedse.Env) with an expert that buys what earns the full reward."""
+
+    def __init__(
+        self,
+        *,
+        products: int = 200,
+        option_axes: int = 1,
+        max_turns: int = 10,
+        prompt: Literal["full", "short"] = "full",
+        page_size: int | None = None,
+        strict_options: bool = False,
+        tasks_per_split: Sequence[int] = (400, 100),
+    ) -> None:
+        require_one_of("webshop", "prompt", prompt, tuple(SYSTEM_PROMPTS))
+        _require_within("products", products, PRODUCTS)
+        _require_within("option_axes", option_axes, OPTION_AXES)
+        require_positive("webshop", "max_turns", max_turns)
+        if len(tasks_per_split) != 2:
+            raise wrong_option("webshop", "tasks_per_split", tasks_per_split, "[train, test]")
+        for count in tasks_per_split:
+            require_positive("webshop", "tasks_per_split", count)
+        size = PAGE_SIZES[prompt] if page_size is None else page_size
+        _require_within("page_size", size, range(1, MOST_HITS + 1))
+        self.name = "webshop"
+        self.system_prompt = SYSTEM_PROMPTS[prompt].format(turns=max_turns)
+        self.max_turns = max_turns
+        self._short = prompt == "short"
+        self._agreement = EXACT if strict_options else published()
+        train, test = tasks_per_split
+        self._shop = _shop(products, option_axes, strict_options, train, test)
+        self._size = size
+        self._goal: Goal | None = None
+        self._page = Page()
+        self._opened = set[Product]()
+        self._turns = 0
+
+    def tasks(self, split: Split) -> Sequence[Task]:
+        """As many as asked for, or as there are: the same goal twice would be the same problem."""
+        return self._shop.tasks[split]
+
+    def reset(self, task: Task, *, seed: int) -> Step:
+        if task not in self._shop.goals:
+            raise EnvError(
+                f"webshop has no {task.split} task {task.id!r} of {task.env!r} under these options",
+                hint="take tasks from tasks(split) of an environment with the same options",
+            )
+        self._goal = self._shop.goals[task]
+        self._page, self._opened, self._turns = Page(size=self._size), set(), 0
+        return Step(self._view(self._goal))
+
+    def step(self, action: str) -> Step:
+        goal = self._wanted()
+        self._turns += 1
+        self._page = self._after(action)
+        if self._page.product is not None:
+            self._opened.add(self._page.product)
+        if self._page.place == "bought":
+            values = [value for _, value in self._page.chosen]
+            return self._end(reward(item_of(self._page), values, goal, self._agreement))
+        if self._turns >= self.max_turns:
+            return self._end(0.0)
+        return Step(self._view(goal))
+
+    def actions(self) -> Sequence[str]:
+        """Every button of the page and a search for the goal; at the start one for its kind too."""
+        goal = self._wanted()
+        said = [f"search[{goal.query}]", *(f"click[{label}]" for label in buttons(self._page))]
+        return [f"search[{goal.product.kind}]", *said] if self._page.place == "search" else said
+
+    def expert(self) -> str:
+        """On the way to a product that meets the goal, from wherever the buyer is.
+
+        It opens what looks right in the list, so that the list alone explains its choice, and
+        goes back from a product that turns out not to have what is wanted.
+        """
+        goal, page = self._wanted(), self._page
+        promising = [hit for hit in page.shown_hits if self._promises(hit, goal)]
+        if page.product is not None and goal.met_by(page.product):
+            return f"click[{_next_choice(page, goal) if page.place == 'item' else PREVIOUS}]"
+        if promising and page.place == "results":
+            return f"click[{promising[0].id}]"
+        if promising and page.place == "item":
+            return f"click[{PREVIOUS}]"
+        if page.query != goal.query:
+            return f"search[{goal.query}]"
+        following = page._replace(number=page.number + 1).shown_hits
+        if page.place == "results" and any(self._promises(hit, goal) for hit in following):
+            return f"click[{NEXT}]"
+        return f"search[{goal.product.title}]"
+
+    def close(self) -> None:
+        self._goal = None
+
+    def _wanted(self) -> Goal:
+        if self._goal is None:
+            raise EnvError(
+                "webshop: no episode is open; expected reset() first, got an action before it or "
+                "after done",
+                hint="call reset(task, seed=...) before step() and expert()",
+            )
+        return self._goal
+
+    def _promises(self, hit: Product, goal: Goal) -> bool:
+        return goal.met_by(hit) if hit in self._opened else goal.looks_met_by(hit)
+
+    def _after(self, text: str) -> Page:
+        """The page an action leads to; the same page where it is none."""
+        said = _ACTION.fullmatch(action_of(text))
+        if said is None:
+            return self._page
+        verb, words = said.group(1).lower(), said.group(2).strip()
+        if verb == "click":
+            leads = {label.lower(): page for label, page in buttons(self._page).items()}
+            return leads.get(words.lower(), self._page)
+        if not words:
+            return self._page
+        found = self._shop.search.best(words, MOST_HITS)
+        hits = tuple(self._shop.products[number] for number in found)
+        return Page(place="results", query=words, hits=hits, size=self._size)
+
+    def _view(self, goal: Goal) -> str:
+        return (short_view if self._short else full_view)(self._page, goal)
+
+    def _end(self, earned: float) -> Step:
+        bought = self._page.place == "bought"
+        self._goal = None
+        if self._short:
+            told = f"score {earned:.2f}"
+        else:
+            why = "Thank you for your order" if bought else "You have no turns left"
+            told = SEPARATOR.join((why, "Your score (min 0.0, max 1.0)", f"{earned:.2f}"))
+        return Step(told, reward=earned, done=True, success=earned == 1.0)
+
+
+def _next_choice(page: Page, goal: Goal) -> str:
+    chosen = [value for _, value in page.chosen]
+    return next((value for value in goal.values if value not in chosen), BUY)
+
+
+def _require_within(option: str, got: object, allowed: range) -> None:
+    if not isinstance(got, int) or isinstance(got, bool) or got not in allowed:
+        expected = f"a whole number from {allowed.start} to {allowed.stop - 1}"
+        raise wrong_option("webshop", option, got, expected)
+
+
+@cache
+def _shop(count: int, option_axes: int, strict: bool, train: int, test: int) -> _Shop:
+    """The shop and both task lists; kept, as a rollout makes many instances."""
+    products = catalogue(count, option_axes)
+    rules = f"{count}x{option_axes}" + ("-strict" if strict else "")
+    tasks: dict[Split, Sequence[Task]] = {}
+    wanted: dict[Task, Goal] = {}
+    sizes: Mapping[Split, int] = {"train": train, "test": test}
+    for split, size in sizes.items():
+        listed = {
+            Task(env="webshop", id=f"{rules}/{_goal_id(goal)}", split=split): goal
+            for goal in goals(products, split, size)
+        }
+        tasks[split], wanted = tuple(listed), wanted | listed
+    return _Shop(products, _index(count, option_axes), tasks, wanted)
+
+
+@cache
+def _index(count: int, option_axes: int) -> Index:
+    return Index([product.document for product in catalogue(count, option_axes)])
+
+
+def _goal_id(goal: Goal) -> str:
+    values = ",".join(value.replace(" ", "-") for value in goal.values)
+    return "/".join(part for part in (goal.product.id, values, str(goal.limit)) if part)

@@ -1,0 +1,240 @@
+"""Start the processes of a federation, notice when one dies, end them all.
+
+Every process leads a group of its own, so ending the group ends what it started; its output goes
+to one file named after it. Nothing that was not started here is touched, but what an earlier
+owner of the same logs, killed since, had started and written down.
+"""
+
+import os
+import re
+import secrets
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from http.client import HTTPException
+from pathlib import Path
+from typing import NamedTuple
+from urllib.error import URLError
+
+from fedse.errors import MachineError, RunError
+from fedse.flower.ops.orphans import Process, end_orphans, known, write_process_list
+
+# Flower asks to be told each of these separately; without them it calls home or runs an installer.
+QUIET = {
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "HF_HUB_OFFLINE": "1",
+    "OMP_WAIT_POLICY": "PASSIVE",
+}
+END_SECONDS = 15.0
+LOOK_SECONDS = 0.2
+LAST_LINES = 12
+KEPT_LOGS = 20
+
+
+class Started(NamedTuple):
+    name: str
+    process: "subprocess.Popen[bytes]"
+    log: Path
+
+
+class Processes:
+    """What was started and runs; as a context manager it is all ended on the way out."""
+
+    def __init__(self, logs: Path, env: Mapping[str, str]) -> None:
+        logs.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.logs, self._env = logs, dict(env)
+        self.running: list[Started] = []
+        # Of its own: two owners may share a folder of logs, also in one process.
+        self._roll = logs / f"running-{secrets.token_hex(8)}.json"
+        self._known: dict[subprocess.Popen[bytes], Process | None] = {}
+
+    def __enter__(self) -> "Processes":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def start(
+        self, name: str, command: Sequence[str], *, env: Mapping[str, str] | None = None
+    ) -> Started:
+        """The command runs, its output in a new LOGS/name.log; `env` replaces the common one."""
+        log = _new_log(self.logs, name)
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                command,
+                env=self._env if env is None else env,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        started = Started(name, process, log)
+        self.running.append(started)
+        self._note()
+        return started
+
+    def succeed(self, commands: Mapping[str, Sequence[str]], *, seconds: float) -> list[Path]:
+        """The commands, by name, ran side by side and exited with 0; their logs.
+
+        All other processes must live meanwhile: the first that does not is named.
+        """
+        servants = list(self.running)
+        started = [self.start(name, command) for name, command in commands.items()]
+        ends = time.monotonic() + seconds
+        for one in started:
+            rest = ends - time.monotonic()
+            ended = _poll(partial(_has_ended, one), rest, _alive(servants))
+            if not ended:
+                raise RunError(f"{one.name} did not end in {seconds:.0f} s{tail(one.log)}")
+            self.running.remove(one)
+            self._note()
+            if one.process.returncode:
+                code = one.process.returncode
+                raise RunError(
+                    f"{one.name} exited with {code}{tail(one.log)}", hint=f"less {one.log}"
+                )
+        return [one.log for one in started]
+
+    def wait_for(self, what: str, ready: Callable[[], bool], *, seconds: float) -> None:
+        """`ready` holds, and nobody died in the meantime."""
+        if not _poll(ready, seconds, _alive(self.running)):
+            raise RunError(f"{what} was not ready after {seconds:.0f} s", hint=f"see {self.logs}")
+
+    def collect(self, started: Started) -> int | None:
+        """Its exit code if it has ended, and then nothing of its group runs; None = it lives."""
+        code = started.process.poll()
+        if code is not None:
+            _signal_group(started, signal.SIGKILL)
+            self.running.remove(started)
+            self._note()
+        return code
+
+    def end_orphans(self) -> list[str]:
+        """What an owner of the same logs that was killed had left does not run; its names."""
+        return end_orphans(self.logs, seconds=END_SECONDS)
+
+    def end(self) -> None:
+        """Nothing that was started here runs any more, nor anything in its group."""
+        for sign in (signal.SIGTERM, signal.SIGKILL):
+            for started in self.running:
+                _signal_group(started, sign)
+            ends = time.monotonic() + END_SECONDS
+            for started in self.running:
+                with suppress(subprocess.TimeoutExpired):
+                    started.process.wait(max(0.0, ends - time.monotonic()))
+        self.running.clear()
+        self._note()
+
+    def _note(self) -> None:
+        """What runs is written down for whoever comes after this process if it is killed."""
+        self._known = {
+            process: self._known.get(process) or known(name, process.pid)
+            for name, process, _ in self.running
+        }
+        write_process_list(self._roll, [found for found in self._known.values() if found])
+
+
+def environment(flower_home: Path) -> dict[str, str]:
+    """What Flower's commands need: themselves on PATH, this fedse, their own home, silence."""
+    bin_folder = str(Path(sys.executable).parent)
+    package = str(Path(__file__).resolve().parents[3])
+    given = os.environ
+    return {
+        **given,
+        **QUIET,
+        "FLWR_HOME": str(flower_home),
+        "PATH": os.pathsep.join([bin_folder, *filter(None, [given.get("PATH")])]),
+        "PYTHONPATH": os.pathsep.join([package, *filter(None, [given.get("PYTHONPATH")])]),
+    }
+
+
+def command(name: str) -> str:
+    """The path of one of Flower's commands in this Python's environment."""
+    found = shutil.which(name, path=str(Path(sys.executable).parent))
+    if found is None:
+        raise MachineError(
+            f"{name} is not installed beside {sys.executable}",
+            hint="pip install 'fed-se[simulation]'",
+        )
+    return found
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback address that nobody uses now."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [int(s.getsockname()[1]) for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports
+
+
+def healthy(address: str, ca: Path | None) -> bool:
+    """A SuperLink answers at `address`, with a certificate of `ca` if one is given."""
+    context = ssl.create_default_context(cafile=ca) if ca else None
+    url = f"{'https' if ca else 'http'}://{address}/health"
+    try:
+        with urllib.request.urlopen(url, timeout=2, context=context) as answer:
+            return bool(answer.status == 200)
+    except (URLError, OSError, HTTPException):
+        return False
+
+
+def _poll(ready: Callable[[], bool], seconds: float, check: Callable[[], None]) -> bool:
+    ends = time.monotonic() + seconds
+    while not ready():
+        check()
+        if time.monotonic() >= ends:
+            return False
+        time.sleep(LOOK_SECONDS)
+    return True
+
+
+def _has_ended(started: Started) -> bool:
+    return started.process.poll() is not None
+
+
+def _alive(servants: Sequence[Started]) -> Callable[[], None]:
+    """A check that names the first of `servants` that has ended."""
+
+    def check() -> None:
+        for started in servants:
+            code = started.process.poll()
+            if code is not None:
+                raise RunError(
+                    f"{started.name} ended with exit code {code}{tail(started.log)}",
+                    hint=f"less {started.log}",
+                )
+
+    return check
+
+
+def _new_log(logs: Path, name: str) -> Path:
+    """NAME.log, then NAME-2.log and so on; what the last KEPT_LOGS processes said is kept."""
+    numbered = re.compile(rf"{re.escape(name)}(?:-(\d+))?\.log")
+    found = {int(m[1] or 1): f for f in logs.iterdir() if (m := numbered.fullmatch(f.name))}
+    for number in sorted(found)[: 1 - KEPT_LOGS]:
+        found[number].unlink(missing_ok=True)
+    number = max(found, default=0) + 1
+    return logs / (f"{name}.log" if number == 1 else f"{name}-{number}.log")
+
+
+def tail(log: Path) -> str:
+    """The last lines of a log, each on a line of its own, as an error shows them."""
+    lines = log.read_text(errors="replace").splitlines()[-LAST_LINES:]
+    return "".join(f"\n  | {line}" for line in lines)
+
+
+def _signal_group(started: Started, sign: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(started.process.pid, sign)

@@ -1,0 +1,225 @@
+"""The server's side of a federation: SuperLink, SuperExec, proxy, and the sites it may know.
+
+The SuperLink listens on the loopback address, with TLS and node authentication always on; the
+proxy is what sites reach. Which keys the SuperLink knows follows from the enrolment list. Each of
+these is started again when it ends, and so is the server's app.
+"""
+
+import re
+import shutil
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from fedse.errors import MachineError, RunError
+from fedse.federation.folder import Federation, write_nodes
+from fedse.flower.ops.processes import Processes, Started, command, environment, healthy, tail
+from fedse.flower.ops.restart import RestartingProcess, Tell
+from fedse.flower.ops.resubmit import run_to_end
+from fedse.flower.ops.superlink import (
+    CONNECTION,
+    START_SECONDS,
+    cause_in,
+    submit_command,
+    superexec_command,
+    superlink_command,
+    write_connection,
+)
+from fedse.store.lock import locked
+
+PROXY_SECONDS = 10.0
+LOOK_SECONDS = 0.2
+
+
+class Server:
+    """What a federation's server has running; all of it is kept so."""
+
+    def __init__(self, federation: Federation, processes: Processes, tell: Tell) -> None:
+        self._federation, self._processes, self._tell = federation, processes, tell
+        self._kept: list[RestartingProcess] = []
+        self._superexec: RestartingProcess | None = None
+        self._stopping: list[Started] = []
+        self._said = (processes.logs, 0)
+        self._settings: dict[str, str | float] = {"run-dir": str(federation.run)}
+
+    def keep(
+        self,
+        name: str,
+        line: list[str],
+        ready: Callable[[], bool] | None,
+        seconds: float,
+        *,
+        mark: Path | None = None,
+    ) -> RestartingProcess:
+        """`line` runs under `name`, is ready, and is started again whenever it ends.
+
+        `mark` is a file that one before it may have left, and that would look like being ready.
+        """
+
+        def start() -> Started:
+            if mark:
+                mark.unlink(missing_ok=True)
+            return self._processes.start(name, line)
+
+        kept = RestartingProcess(self._processes, start, tell=self._tell, ready=ready)
+        self._kept.append(kept)
+        self._wait(name, ready or (lambda: True), seconds)
+        return kept
+
+    def keep_superexec(self) -> None:
+        line = superexec_command(link_address(self._federation), self._federation.identity)
+        self._superexec = self.keep("superexec", line, None, PROXY_SECONDS)
+
+    def look(self) -> None:
+        """Whatever ended runs again, or soon will."""
+        for kept in self._kept:
+            kept.look(time.monotonic())
+        self._stopping = [s for s in self._stopping if self._processes.collect(s) is None]
+
+    def submit(self) -> str:
+        """The app was given to the SuperLink; the number of its run there."""
+        line = submit_command(self._federation.path, self._settings)
+        self._said = self._superexec_log()
+        started = self._processes.start("run", [*line, "--format", "json"])
+        ends = time.monotonic() + START_SECONDS
+        try:
+            while (code := self._processes.collect(started)) is None:
+                if time.monotonic() >= ends:
+                    started.process.kill()
+                self.look()
+                time.sleep(LOOK_SECONDS)
+        except RunError:
+            started.process.kill()
+            raise
+        found = re.search(r'"run-id":\s*"(\d+)"', started.log.read_text(errors="replace"))
+        if code or found is None:
+            raise RunError(f"the app could not be submitted{tail(started.log)}")
+        return found[1]
+
+    def stop(self, number: str) -> None:
+        """Flower is told; that takes it a few seconds, in which a new app may already begin."""
+        line = [command("flwr"), "stop", number, CONNECTION]
+        self._stopping.append(self._processes.start("stop", line))
+
+    def cause(self) -> str:
+        log, size = self._superexec_log()
+        # The app's words are in the log of the SuperExec that ran it, after the submission.
+        before, start = self._said
+        return cause_in(log, start=start if log == before else 0) if size else ""
+
+    def _superexec_log(self) -> tuple[Path, int]:
+        started = self._superexec.started if self._superexec else None
+        if started is None:
+            return self._processes.logs, 0
+        return started.log, started.log.stat().st_size
+
+    def run(self, *, wait: float) -> str:
+        """All rounds are committed; digest of the final adapter."""
+        self._settings["join-seconds"] = wait
+        return run_to_end(self._federation.run, self, tell=self._tell)
+
+    def _wait(self, name: str, ready: Callable[[], bool], seconds: float) -> None:
+        ends = time.monotonic() + seconds
+        self.look()
+        while not ready():
+            if time.monotonic() >= ends:
+                logs = self._processes.logs
+                raise RunError(f"{name} was not ready after {seconds:.0f} s", hint=f"see {logs}")
+            time.sleep(LOOK_SECONDS)
+            self.look()
+
+
+@contextmanager
+def serving(
+    federation: Federation, *, proxy: bool, tell: Tell = lambda line: None
+) -> Iterator[Server]:
+    """The federation can be reached by its sites; nothing of it runs afterwards."""
+    folder, address = federation.path, link_address(federation)
+    nginx = shutil.which("nginx")
+    if proxy and nginx is None:
+        raise MachineError(
+            "nginx is not installed here, and without it sites would reach the control routes",
+            hint="apt-get install nginx-light; or run nginx elsewhere and give --no-proxy",
+        )
+    busy = f"another `fedse federation start` serves {folder}"
+    with locked(folder, busy=busy, hint="stop that one first"), _processes(federation) as processes:
+        if left := processes.end_orphans():
+            tell(f"ended what an earlier start had left running: {', '.join(left)}")
+        if healthy(address, federation.identity.ca):
+            raise MachineError(
+                f"a SuperLink of this federation already answers at {address}",
+                hint="wait for it, or end it: ss -ltnp shows which process it is",
+            )
+        write_connection(folder / "flower", address, federation.identity.ca)
+        server = Server(federation, processes, tell)
+        _start_superlink(federation, server)
+        _sync_nodes(federation, processes)
+        if proxy and nginx:
+            _start_proxy(federation, server, nginx)
+        yield server
+
+
+def _start_superlink(federation: Federation, server: Server) -> None:
+    database, address = federation.path / "superlink.db", link_address(federation)
+    options = ["--enable-supernode-auth", "--database", str(database)]
+    line = superlink_command(address, options, federation.identity)
+    server.keep("superlink", line, lambda: healthy(address, federation.identity.ca), START_SECONDS)
+    server.keep_superexec()
+
+
+def _start_proxy(federation: Federation, server: Server, nginx: str) -> None:
+    """nginx answers at the federation's port."""
+    folder, pid = federation.path, federation.path / "nginx.pid"
+    place = ["-p", f"{folder}/", "-c", str(folder / "nginx.conf"), "-e", "logs/nginx-error.log"]
+    # nginx writes its number once it has its port.
+    server.keep("nginx", [nginx, *place], pid.exists, PROXY_SECONDS, mark=pid)
+
+
+def sync_nodes(federation: Federation) -> bool:
+    """A SuperLink that runs knows exactly the enrolled sites; False = none runs now."""
+    if not healthy(link_address(federation), federation.identity.ca):
+        return False
+    with _processes(federation) as processes:
+        _sync_nodes(federation, processes)
+    return True
+
+
+def link_address(federation: Federation) -> str:
+    return f"127.0.0.1:{federation.card.link_port}"
+
+
+def _processes(federation: Federation) -> Processes:
+    return Processes(federation.path / "logs", environment(federation.path / "flower"))
+
+
+def _sync_nodes(federation: Federation, processes: Processes) -> None:
+    """Each enrolled site is registered under its name; one that is no more is unregistered.
+
+    Who is registered is asked of the SuperLink: a list of our own could have missed a kill.
+    """
+    flwr = [command("flwr"), "supernode"]
+    known, sites = _registered_nodes(federation), federation.sites.members
+    enrolled = {name for name, site in sites.items() if site.state == "enrolled"}
+    # Side by side: each command takes Flower some seconds.
+    lines = {
+        f"unregister-{site}": [*flwr, "unregister", str(known[site]), CONNECTION]
+        for site in sorted(set(known) - enrolled)
+    }
+    for site in sorted(enrolled - set(known)):
+        key = str(federation.path / "sites" / f"{site}.pub")
+        lines[f"register-{site}"] = [*flwr, "register", key, CONNECTION, "--name", site]
+    if lines:
+        processes.succeed(lines, seconds=START_SECONDS)
+        known = _registered_nodes(federation)
+    write_nodes(federation, known)
+
+
+def _registered_nodes(federation: Federation) -> dict[str, int]:
+    """The registered nodes by name, from the SuperLink's own database; its commands tell none."""
+    file = f"file:{federation.path / 'superlink.db'}?mode=ro"
+    with closing(sqlite3.connect(file, uri=True, timeout=20)) as db:
+        rows = db.execute("SELECT name, node_id FROM node WHERE status != 'unregistered'")
+        # It keeps numbers with a sign.
+        return {name: number % 2**64 for name, number in rows}

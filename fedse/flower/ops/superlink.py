@@ -1,0 +1,117 @@
+"""Flower's server side on this machine: a SuperLink, its SuperExec, and the app given to them.
+
+The server's app runs in a process tree apart from the SuperLink's (`--isolation process`), so a
+SuperLink that restarts within a minute does not end a run.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import tomlkit
+
+from fedse.config.schema import Config
+from fedse.errors import RunError
+from fedse.federation.keys import Identity
+from fedse.flower.messages.bundle import write_app
+from fedse.flower.ops.processes import Processes, command, healthy
+from fedse.store.run_folder import open_run
+
+START_SECONDS = 120.0
+CONNECTION = "fedse"
+# Beyond the rounds themselves: starting the app, waiting for nodes, exporting.
+SPARE_SECONDS = 600.0
+
+
+def write_connection(flower_home: Path, address: str, ca: Path | None) -> None:
+    """Flower's own commands reach the SuperLink at `address` under the name CONNECTION."""
+    link = {"root-certificates": str(ca)} if ca else {"insecure": True}
+    settings = {"superlink": {"default": CONNECTION, CONNECTION: {"address": address, **link}}}
+    flower_home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    (flower_home / "config.toml").write_text(tomlkit.dumps(settings), encoding="utf-8")
+
+
+def superlink_command(address: str, options: Sequence[str], identity: Identity | None) -> list[str]:
+    """Starts a SuperLink that listens at `address`, without TLS only if there is no identity."""
+    host, _, port = address.partition(":")
+    security = ["--insecure"]
+    if identity:
+        names = ("--ssl-ca-certfile", "--ssl-certfile", "--ssl-keyfile")
+        security = [part for pair in zip(names, map(str, identity), strict=True) for part in pair]
+    place = ["--host", host, "--port", port, "--isolation", "process"]
+    return [
+        sys.executable,
+        "-m",
+        "fedse.flower.patches.superlink_guard",
+        *security,
+        *place,
+        *options,
+    ]
+
+
+def superexec_command(address: str, identity: Identity | None) -> list[str]:
+    """Starts a SuperExec that runs the server's app for the SuperLink at `address`."""
+    trust = ["--root-certificates", str(identity.ca)] if identity else ["--insecure"]
+    return [command("flower-superexec"), "--runtime-api-address", address, *trust]
+
+
+def start_superlink(
+    processes: Processes, address: str, options: Sequence[str], identity: Identity | None
+) -> None:
+    """A SuperLink answers at `address` and a SuperExec waits to run the server's app."""
+    processes.start("superlink", superlink_command(address, options, identity))
+    ca = identity.ca if identity else None
+    processes.wait_for("superlink", lambda: healthy(address, ca), seconds=START_SECONDS)
+    processes.start("superexec", superexec_command(address, identity))
+
+
+def submit(
+    processes: Processes,
+    folder: Path,
+    settings: Mapping[str, str | float],
+    *,
+    options: Sequence[str] = (),
+    seconds: float,
+) -> Path:
+    """The app ended after running with these settings; the log of what it printed.
+
+    How far the run got is in its folder: Flower's own exit code does not tell.
+    """
+    flwr = [*submit_command(folder, settings), "--stream", *options]
+    (log,) = processes.succeed({"run": flwr}, seconds=seconds)
+    return log
+
+
+def submit_command(folder: Path, settings: Mapping[str, str | float]) -> list[str]:
+    """Submits the app, which is in `folder`, to run with these settings."""
+    app, chosen = write_app(folder / "app"), folder / "run-config.toml"
+    chosen.write_text(tomlkit.dumps(dict(settings)), encoding="utf-8")
+    return [command("flwr"), "run", str(app), CONNECTION, "--run-config", str(chosen)]
+
+
+def run_seconds(config: Config) -> float:
+    """The longest a run can take: every round to its deadline, and the last evaluation."""
+    return config.aggregate.deadline * (config.run.rounds + 1) + SPARE_SECONDS
+
+
+def final_digest(run_dir: Path, log: Path) -> str:
+    """Digest of the last round's adapter; a run that ended before it says where to look."""
+    run = open_run(run_dir, clock=lambda: 0.0)
+    try:
+        rounds = run.config.run.rounds
+        if run.committed != rounds:
+            raise RunError(
+                f"the run ended after round {run.committed or 0} of {rounds}{cause_in(log)}",
+                hint=f"less {log}; submitted again, the run goes on after its last round",
+            )
+        return run.adapter(rounds).digest
+    finally:
+        run.close()
+
+
+def cause_in(log: Path, *, start: int = 0) -> str:
+    """The last line that looks like an error in what the server's app printed from `start` on."""
+    text = log.read_bytes()[start:].decode(errors="replace") if log.exists() else ""
+    lines = text.splitlines()
+    said = [line.strip() for line in lines if "Error" in line]
+    return f": {said[-1]}" if said else ""

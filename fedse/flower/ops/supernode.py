@@ -1,0 +1,99 @@
+"""Flower's SuperNode in a process that lives only while the SuperNode works.
+
+Flower's own program logs an error of its main loop, returns, and stays alive beside its HTTP
+thread; a heartbeat thread or a SuperExec that died it does not notice. Here each of these ends
+the process.
+"""
+
+import os
+import sys
+import threading
+import time
+import traceback
+from argparse import ArgumentParser
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import NoReturn
+
+from fedse.flower.patches.presence import remember
+
+BROKEN = 1
+# Longer than Flower takes to end at a signal (5 s), which ends its SuperExec as well.
+CHILD_SECONDS = 6.0
+
+
+def main(argv: Sequence[str]) -> NoReturn:
+    """Runs flower-supernode with its own arguments; `--presence FILE` is kept by us."""
+    parser = ArgumentParser(
+        "python -m fedse.flower.ops.supernode", add_help=False, allow_abbrev=False
+    )
+    parser.add_argument("--presence", type=Path, help="number of the node, and whether it left")
+    own, flowers = parser.parse_known_args(argv)
+    sys.argv = ["flower-supernode", *flowers]
+
+    def serve() -> None:
+        if own.presence:
+            remember(own.presence)
+        import_module("flwr.supernode.cli").flower_supernode()
+
+    end_with(serve)
+
+
+def end_with(work: Callable[[], object]) -> NoReturn:
+    """Does `work` in this thread; the process ends with it, with any thread and with any child.
+
+    The exit code is the one `work` asked for; one that merely stopped counts as broken.
+    """
+    threading.excepthook = _end_with_thread
+    threading.Thread(target=_end_with_child, daemon=True).start()
+    code: object = BROKEN
+    try:
+        work()
+        print("the SuperNode stopped working", file=sys.stderr)
+    except SystemExit as asked:
+        code = asked.code or 0
+    except BaseException:
+        traceback.print_exc()
+    _end(code if isinstance(code, int) else BROKEN)
+
+
+def _end_with_thread(broken: threading.ExceptHookArgs) -> None:
+    if broken.exc_type is SystemExit:
+        return
+    traceback.print_exception(broken.exc_type, broken.exc_value, broken.exc_traceback)
+    name = broken.thread.name if broken.thread else "a thread"
+    print(f"{name} broke, and with it the SuperNode", file=sys.stderr)
+    _end(BROKEN)
+
+
+def _end_with_child() -> None:
+    """A child that ended and that nobody collects was the SuperExec: no task would start again."""
+    if not hasattr(os, "waitid"):
+        return
+    before = None
+    while True:
+        time.sleep(CHILD_SECONDS)
+        try:
+            # Left for its parent to collect, so a short command of Flower's own is not meant.
+            found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            found = None
+        ended = found.si_pid if found else None
+        if ended is not None and ended == before:
+            print(f"child {ended} ended, and with it the SuperNode", file=sys.stderr)
+            _end(BROKEN)
+        before = ended
+
+
+def _end(code: int) -> NoReturn:
+    """At once: Flower's HTTP thread would keep the process alive."""
+    with suppress(Exception):  # a full disk is no reason to live on
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,47 @@
+"""A reply larger than a reply can be is given up while it is read.
+
+Flower reads a reply of any size into memory before the app sees a byte of it. A reply that is given
+up reaches the app as one that was lost.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+from fedse.flower.patches.replace import replace
+
+GRID, PULL = "flwr.superlink.grid.http_grid", "pull_objects"
+# Beside the adapter: the numbers and Flower's own frames, measured below 8 kB.
+SLACK_BYTES = 1 << 20
+# A message, its records and arrays are objects too, and each 5 MB of an array.
+SLACK_OBJECTS, OBJECT_BYTES = 64, 1 << 20
+
+
+def bound_pulls(adapter_bytes: int) -> None:
+    """From now on this process reads no message that is clearly larger than a reply."""
+    replace(import_module(GRID), PULL, lambda pull: bounded(pull, adapter_bytes))
+
+
+def bounded(pull: Callable[..., Any], adapter_bytes: int) -> Callable[..., Any]:
+    """`pull`, which ends in Flower's own error once the bytes are too many."""
+    from flwr.supercore.inflatable.inflatable_utils import ObjectPullError
+
+    most = SLACK_OBJECTS + adapter_bytes // OBJECT_BYTES
+
+    def pull_bounded(object_ids: Sequence[str], pull_object_fn: Callable[[str], bytes]) -> Any:
+        if len(object_ids) > most:
+            raise ObjectPullError(object_ids[0], f"of more than {most} objects")
+        counting, got = threading.Lock(), [0]
+
+        def pull_counted(object_id: str) -> bytes:
+            content = pull_object_fn(object_id)
+            with counting:
+                got[0] += len(content)
+                if got[0] > adapter_bytes + SLACK_BYTES:
+                    raise ObjectPullError(object_id, f"of more than {adapter_bytes} bytes")
+            return content
+
+        return pull(object_ids, pull_counted)
+
+    return pull_bounded

@@ -1,0 +1,68 @@
+"""Replies that come after their round is closed: kept for diagnosis, never averaged."""
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping
+
+from flwr.app import Message
+
+from fedse.flower.server.mailbox import Mailbox, Sent
+from fedse.store.files import write_durably
+from fedse.store.run import Run
+
+# Seconds between two looks; nobody waits for these.
+LOOK_SECONDS = 5.0
+KEPT_FILES = 20
+FOLDER = "late"
+
+Read = Callable[[Sent, Message | None], tuple[str, bytes] | None]
+"""Who sent a reply and its adapter, empty if it cannot be read; None = there is no reply."""
+
+
+class LateReplies:
+    """The messages of closed rounds that may still be answered."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._waiting: dict[str, Sent] = {}
+        self._counted: dict[tuple[int, str], str] = {}
+        self._next = 0.0
+
+    def counted(self, round: int, node: str, adapter: bytes) -> None:
+        """This answer of the round was taken; the same one again is no news."""
+        self._counted[round, node] = _digest(adapter)
+
+    def expect(self, messages: Mapping[str, Sent]) -> None:
+        """A reply to any of `messages` is late from now on."""
+        self._waiting |= messages
+
+    def look(self, mailbox: Mailbox, read: Read) -> None:
+        """Late replies that are there were noted in the run's log, and their adapters kept."""
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + LOOK_SECONDS
+        self._waiting = {i: sent for i, sent in self._waiting.items() if now < sent.expires}
+        for message_id, sent, reply in mailbox.replies(self._waiting):
+            del self._waiting[message_id]
+            found = read(sent, reply)
+            if found is None:
+                continue
+            client, adapter = found
+            again = self._counted.get((sent.round, sent.node.key)) == _digest(adapter)
+            self._run.emit(
+                "answer.late", round=sent.round, client=client, bytes=len(adapter), again=again
+            )
+            if adapter and not again:
+                self._keep(f"{sent.round:03d}-{client}", adapter)
+
+    def _keep(self, name: str, adapter: bytes) -> None:
+        folder = self._run.path / FOLDER
+        folder.mkdir(exist_ok=True)
+        write_durably(folder / f"{name}.safetensors", adapter)
+        for old in sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime_ns)[:-KEPT_FILES]:
+            old.unlink()
+
+
+def _digest(adapter: bytes) -> str:
+    return hashlib.sha256(adapter).hexdigest()

@@ -1,0 +1,139 @@
+"""Messages to nodes and replies from them, over a SuperLink that may be busy or restarting."""
+
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+import httpx
+from flwr.app import Message, MessageType, RecordDict
+from flwr.serverapp import Grid
+
+# A SuperLink restarts well within this; after a minute without it Flower ends the run anyway.
+TRIES, RETRY_SECONDS = 10, 5.0
+
+# A reply that is at the SuperLink as a whole is here within this, 400 MB included.
+PULL_SECONDS = 5.0
+
+T = TypeVar("T")
+
+
+class Node(NamedTuple):
+    """A site as Flower knows it."""
+
+    id: int
+    name: str
+    """What it was registered as; empty where nodes are not registered by name."""
+    since: str
+    """When it last came online; one that came back does not know what it was asked before."""
+
+    @property
+    def key(self) -> str:
+        """By what it is known from one question to the next, also over a restart of the server."""
+        return self.name or f"node {self.id}"
+
+
+class Sent(NamedTuple):
+    """A message on its way: to whom, and when it is no longer worth an answer."""
+
+    node: Node
+    round: int
+    expires: float
+
+
+class Mailbox:
+    """Flower's Grid, which blocks, fails and restarts, so that no node can hold up the others."""
+
+    def __init__(self, grid: Grid) -> None:
+        self._grid = grid
+        self._pulls: dict[str, _Pull] = {}
+
+    def present(self) -> list[Node]:
+        """The nodes that are online now, always in the same order."""
+        found = with_retries(lambda: list(self._grid.get_nodes()))
+        return sorted(Node(info.node_id, info.name, info.last_activated_at) for info in found)
+
+    def send(self, to: Mapping[Node, float], content: RecordDict, *, round: int) -> dict[str, Sent]:
+        """The messages on their way, by id; each lives for its node's seconds.
+
+        The time to live ends the work a site would do for a round that is over. A node whose
+        message was refused has none.
+        """
+        messages = [
+            Message(content, node.id, MessageType.TRAIN, ttl=seconds, group_id=str(round))
+            for node, seconds in to.items()
+        ]
+        taken = set(with_retries(lambda: self._grid.push_messages(messages)) if messages else ())
+        now = time.monotonic()
+        return {
+            message.metadata.message_id: Sent(node, round, now + seconds)
+            for message, (node, seconds) in zip(messages, to.items(), strict=True)
+            if message.metadata.message_id in taken
+        }
+
+    def replies(self, waiting: Mapping[str, Sent]) -> Iterator[tuple[str, Sent, Message | None]]:
+        """The replies that are there now; None if one cannot be read.
+
+        Pulled one by one, so that a reply that breaks Flower's own reading is known by its node
+        and usually one payload is in memory.
+        """
+        for message_id, sent in list(waiting.items()):
+            if message_id not in waiting:
+                continue  # another reply of the same node came first
+            try:
+                found = self._pulled(message_id)
+            except httpx.HTTPError:
+                continue  # the SuperLink is busy or restarting: there is another look
+            except Exception:
+                traceback.print_exc()
+                yield message_id, sent, None
+                continue
+            # Flower gives whatever else lies there for the server beside the reply.
+            for reply in [r for r in found if r.metadata.reply_to_message_id == message_id][:1]:
+                yield message_id, sent, reply
+
+    def _pulled(self, message_id: str) -> Sequence[Message]:
+        """The reply, if it is here whole.
+
+        Flower hands out a reply when its upload has begun and then waits for the rest, up to two
+        hours. So it waits in a thread: a slow or broken upload costs the others PULL_SECONDS once.
+        """
+        pull = self._pulls.get(message_id)
+        if pull is None:
+            pull = self._pulls[message_id] = _Pull(self._grid, message_id)
+            pull.join(PULL_SECONDS)
+        if pull.is_alive():
+            return ()
+        del self._pulls[message_id]
+        if pull.error is not None:
+            raise pull.error
+        return pull.found
+
+
+class _Pull(threading.Thread):
+    """Asks for one reply, for as long as Flower takes."""
+
+    def __init__(self, grid: Grid, message_id: str) -> None:
+        super().__init__(daemon=True)
+        self._grid, self._message_id = grid, message_id
+        self.found: list[Message] = []
+        self.error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self.found = list(self._grid.pull_messages([self._message_id]))
+        # Flower's word that it gave this run up is no Exception.
+        except BaseException as error:
+            self.error = error
+
+
+def with_retries(call: Callable[[], T]) -> T:
+    """What `call` gives; a SuperLink that is busy or restarting is asked again."""
+    for _ in range(TRIES - 1):
+        try:
+            return call()
+        except httpx.HTTPError:
+            time.sleep(RETRY_SECONDS)
+    return call()

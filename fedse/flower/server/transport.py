@@ -1,0 +1,195 @@
+"""Ask the nodes of a round over Flower's Grid and hear what arrives in time.
+
+Whatever one node sends, or fails to send, is that node's fault and never the end of the run. Each
+node counts once: the first answer that can be read settles it, any other is late.
+"""
+
+import time
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from flwr.app import Message
+from flwr.serverapp import Grid
+
+from fedse.aggregate.quarantine import rejected
+from fedse.aggregate.validate import parse_adapter
+from fedse.errors import AdapterRejected, WireError
+from fedse.flower.messages.wire import read_reply, request_content
+from fedse.flower.server.fault_text import (
+    PASSING_AT_SITE,
+    PASSING_IN_FLOWER,
+    SITE_FAULTS,
+    flower_fault,
+    site_fault,
+)
+from fedse.flower.server.late import LateReplies
+from fedse.flower.server.mailbox import Mailbox, Node, Sent
+from fedse.flower.server.schedule import Asking, ReplyValue, in_order, size_of
+from fedse.protocol import Delivery, Request
+from fedse.seeds import seed_of
+from fedse.site.rules import ABSTAINS
+from fedse.store.run import Run
+from fedse.types import Adapter, ClientStats
+
+# Seconds between two looks for replies and nodes.
+POLL_SECONDS = 1.0
+
+
+class Heard(NamedTuple):
+    """What a reply means."""
+
+    delivery: Delivery
+    passing: bool = False
+    """The node failed in a way that may be over when it is asked again."""
+
+
+class GridAsk:
+    """Asks the nodes that are there; remembers who spoke for whom to name those who fail.
+
+    `well` are the sites that answered last, before this server was started: of the others no more
+    are waited for than the round needs. None = nobody was ever asked.
+    """
+
+    def __init__(
+        self, grid: Grid, run: Run, *, join_seconds: float, well: Collection[str] | None = None
+    ) -> None:
+        self._mailbox, self._run, self._join_seconds = Mailbox(grid), run, join_seconds
+        self._members = sorted(client.name for client in run.config.clients)
+        self._spoke: dict[str, str] = {}
+        self._registered: set[str] = set()
+        self._well = None if well is None else frozenset(well)
+        self._took: dict[str, float] = {}
+        self._late = LateReplies(run)
+
+    def __call__(
+        self, request: Request, adapter: Adapter, *, skip: Collection[str] = ()
+    ) -> Iterator[Delivery]:
+        content = request_content(request.model_dump(mode="json"), adapter.to_bytes())
+        asking, well = self._begin(request, len(self._members) - len(skip)), set[str]()
+        while True:
+            due = asking.due(self._nodes(request.round, skip), time.monotonic())
+            messages = self._mailbox.send(due, content, round=request.round)
+            asking.sent(messages, time.monotonic())
+            for delivery, node in self._arrived(asking):
+                if not delivery.fault:
+                    well.add(node)
+                yield delivery
+            self._late.look(self._mailbox, self._read_late)
+            if asking.over(time.monotonic()):
+                break
+            time.sleep(POLL_SECONDS)
+        self._late.expect(asking.waiting)
+        for node, reason in asking.failures():
+            yield Delivery(self._known(node), ClientStats(), None, reason)
+        self._well = frozenset(well)
+
+    def _begin(self, request: Request, members: int) -> Asking:
+        limits, now = self._run.config.aggregate, time.monotonic()
+        # The wait for sites to come at all does not use up the time they have to answer.
+        join, self._join_seconds = now + self._join_seconds, 0.0
+        return Asking(
+            begun=now,
+            ends=join + limits.deadline,
+            rejoin=limits.rejoin,
+            # The last adapter is measured by all.
+            size=size_of(members, limits.goal if request.train else 0),
+            well=self._well,
+            join=join,
+            needed=limits.min_clients,
+            took=self._took,
+        )
+
+    def _nodes(self, round: int, skip: Collection[str]) -> list[Node]:
+        """The nodes that may be asked, in the order in which this round prefers them."""
+        nodes = [
+            n for n in self._mailbox.present() if (n.name or self._spoke.get(n.key)) not in skip
+        ]
+        self._registered |= {node.name for node in nodes if node.name}
+        if not self._run.config.aggregate.goal:
+            return nodes
+        seed = self._run.config.run.seed
+        return in_order(nodes, {n.key: seed_of(seed, round, n.key) for n in nodes})
+
+    def _arrived(self, asking: Asking) -> Iterator[tuple[Delivery, str]]:
+        """The answers that settle a node; no more are read than the round needs."""
+        for message_id, sent, reply in self._mailbox.replies(asking.waiting):
+            node = sent.node.key
+            del asking.waiting[message_id]
+            delivery, passing = self._heard(sent.node, reply)
+            if passing:
+                asking.faltered(node, delivery.fault, time.monotonic())
+                continue
+            self._took[node] = time.monotonic() - asking.begun
+            self._late.expect(asking.answered(node, self._worth(delivery)))
+            self._late.counted(sent.round, node, delivery.adapter or b"")
+            yield delivery, node
+            if asking.enough():
+                return
+
+    def _worth(self, delivery: Delivery) -> ReplyValue:
+        """Only a vote that will count brings a round nearer to its goal."""
+        if delivery.fault:
+            return ReplyValue.NOTHING
+        if delivery.adapter is None:
+            return ReplyValue.NO_VOTE
+        limits = self._run.config.aggregate
+        if limits.goal:
+            try:
+                parse_adapter(delivery.adapter, self._run.spec, limits)
+            except AdapterRejected:
+                return ReplyValue.NOTHING
+        return ReplyValue.VOTE
+
+    def _known(self, node: str) -> str:
+        return self._spoke.get(node, node)
+
+    def _heard(self, node: Node, reply: Message | None) -> Heard:
+        known = self._known(node.key)
+        if reply is not None and reply.has_error():
+            code = reply.error.code
+            fault = Delivery(known, ClientStats(), None, flower_fault(code))
+            return Heard(fault, code in PASSING_IN_FLOWER)
+        if reply is None:
+            # Perhaps not the node's fault: what Flower reads with a reply may be another's.
+            return Heard(Delivery(known, ClientStats(), None, "the reply cannot be read"), True)
+        try:
+            client, stats, data, fault_number = read_reply(
+                reply.content, max_bytes=self._run.spec.nbytes
+            )
+        except WireError as error:
+            return Heard(Delivery(known, ClientStats(), None, str(error)))
+        if fault_number and fault_number not in ABSTAINS:
+            fault = Delivery(known, ClientStats(), None, site_fault(fault_number))
+            return Heard(fault, fault_number in PASSING_AT_SITE)
+        return Heard(self._from_member(node, client, stats, data, fault_number))
+
+    def _from_member(
+        self, node: Node, client: int, stats: ClientStats, data: bytes, fault: int
+    ) -> Delivery:
+        known = self._known(node.key)
+        if not 0 <= client < len(self._members):
+            return _offence(node, known, "answered for no member")
+        name = self._members[client]
+        if node.name != name and (node.name or name in self._registered):
+            return _offence(node, known, f"answered for {name}")
+        self._spoke[node.key] = name
+        if fault:
+            self._run.emit("answer.abstained", client=name, reason=SITE_FAULTS[fault])
+            return Delivery(name, stats, None)
+        return Delivery(name, stats, data or None)
+
+    def _read_late(self, sent: Sent, reply: Message | None) -> tuple[str, bytes] | None:
+        """Who sent it and its adapter; None = Flower's own word that none will come."""
+        if reply is not None and reply.has_error():
+            return None
+        known = self._known(sent.node.key)
+        try:
+            said = read_reply(reply.content, max_bytes=self._run.spec.nbytes) if reply else None
+        except WireError:
+            said = None
+        return known, said.adapter if said else b""
+
+
+def _offence(node: Node, known: str, what: str) -> Delivery:
+    """A strike for a registered node, which proved its key; others may have borrowed the name."""
+    return Delivery(known, ClientStats(), None, rejected(what) if node.name else what)

@@ -1,0 +1,279 @@
+"""A ledger: an append-only file in which no line can be changed, moved or taken out unnoticed.
+
+A line is canonical JSON with the hash of the line before it, its own hash and an Ed25519
+signature of that; the first names the public key, so the file can be verified alone. What a cut
+at the end takes away no chain can show: that is found against the owner's database
+(fedse.ledger.record) or against a head, the last line's hash, that another party was told.
+
+A line is on disk before `append` returns. A write that was cut short is mended at the next
+opening, and no complete line is lost by that.
+"""
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, NamedTuple, get_args
+
+from pydantic import ValidationError
+
+from fedse.errors import StoreError, boundary
+from fedse.ledger.keys import Signer, new_signer, same_signer, signed_by
+from fedse.types import Clock, Record, digest_of
+
+FILE = "ledger.jsonl"
+FORMAT = 1
+GENESIS = "genesis"
+Role = Literal["server", "client"]
+ROLES = get_args(Role)
+BEFORE_ALL = "0" * 64
+"""What the first line names as the hash of the line before it."""
+PATIENCE_SECONDS = 10.0
+"""A line takes milliseconds; whoever holds the file longer is not writing one."""
+
+Facts = Mapping[str, Any]
+
+
+class Entry(Record):
+    """One line."""
+
+    index: int
+    time: float
+    """Seconds since 1970, by the owner's clock."""
+    kind: str
+    facts: dict[str, Any]
+    previous: str
+    hash: str
+    """Of all above."""
+    signature: str | None
+    """None = the ledger is unsigned: no key could be used when it began."""
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """What the hash is of."""
+        names = ("index", "time", "kind", "facts", "previous")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def text(self) -> bytes:
+        """The line itself, without its end."""
+        return canonical({**self.content, "hash": self.hash, "signature": self.signature})
+
+    @property
+    def line(self) -> int:
+        """Its number in the file, from 1."""
+        return self.index + 1
+
+
+class Finding(NamedTuple):
+    """The first thing that is wrong with a ledger."""
+
+    line: int
+    """From 1, as editors count."""
+    reason: str
+
+
+class Examined(NamedTuple):
+    entries: tuple[Entry, ...]
+    """All lines before the first bad one."""
+    torn: bytes
+    """What follows the last line's end: a write that was cut short."""
+    finding: Finding | None
+
+
+def canonical(value: object) -> bytes:
+    """The one way to write `value` as JSON: sorted keys, no spaces, ASCII, no NaN."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return text.encode("ascii")
+
+
+def sealed(
+    before: Entry | None, kind: str, facts: Facts, *, time: float, pen: Signer | None
+) -> Entry:
+    """The line that follows `before`."""
+    content: dict[str, Any] = {
+        "index": before.index + 1 if before else 0,
+        "time": time,
+        "kind": kind,
+        "facts": dict(facts),
+        "previous": before.hash if before else BEFORE_ALL,
+    }
+    hashed = digest_of(content)
+    signature = pen.sign(_message(hashed)).hex() if pen else None
+    return Entry(**content, hash=hashed, signature=signature)
+
+
+def examine(data: bytes) -> Examined:
+    """The lines of a ledger up to the first that is not as it was written."""
+    *lines, torn = data.split(b"\n")
+    entries: list[Entry] = []
+    for number, line in enumerate(lines, start=1):
+        entry = _read(line)
+        if entry is None:
+            return Examined(tuple(entries), torn, Finding(number, "is no ledger line as written"))
+        reason = _fault(entry, entries)
+        if reason:
+            return Examined(tuple(entries), torn, Finding(number, reason))
+        entries.append(entry)
+    return Examined(tuple(entries), torn, None)
+
+
+def read_ledger(path: Path) -> bytes:
+    """The file's bytes, taken while nobody is writing a line."""
+    with boundary(StoreError, f"ledger {path}"), path.open("rb") as file:
+        _lock(file, fcntl.LOCK_SH, path)
+        return file.read()
+
+
+class Ledger:
+    """The ledger of one owner in its folder, ready to be written; begun if there was none."""
+
+    def __init__(self, folder: Path, *, role: Role, name: str, clock: Clock) -> None:
+        self.path, self._clock = folder / FILE, clock
+        with self._locked() as file:
+            entries = self._load(file)
+            if entries:
+                key = entries[0].facts["key"]
+                self._pen = same_signer(folder, key) if key is not None else None
+                return
+            self._pen = new_signer(folder)
+            key = self._pen.public if self._pen else None
+            self._write(file, GENESIS, {"format": FORMAT, "role": role, "name": name, "key": key})
+            _sync_folder(folder)
+
+    def append(self, kind: str, facts: Facts) -> Entry:
+        """The line is on disk."""
+        with self._locked() as file:
+            if file.seek(0, os.SEEK_END) != self._size:  # another process of this owner wrote
+                self._load(file)
+            return self._write(file, kind, facts)
+
+    def read(self) -> tuple[Entry, ...]:
+        """All lines, verified."""
+        with self._locked() as file:
+            return self._load(file)
+
+    def _load(self, file: BinaryIO) -> tuple[Entry, ...]:
+        file.seek(0)
+        found = _mended(file, examine(file.read()))
+        if found.finding:
+            line, reason = found.finding
+            raise StoreError(
+                f"ledger {self.path}, line {line} {reason}",
+                hint="find out who changed it; to go on with a new ledger, move it away",
+            )
+        self._last = found.entries[-1] if found.entries else None
+        self._size = file.seek(0, os.SEEK_END)
+        return found.entries
+
+    def _write(self, file: BinaryIO, kind: str, facts: Facts) -> Entry:
+        entry = sealed(self._last, kind, facts, time=round(self._clock(), 3), pen=self._pen)
+        _append_durably(file, entry.text + b"\n")
+        self._last, self._size = entry, file.tell()
+        return entry
+
+    @contextmanager
+    def _locked(self) -> Iterator[BinaryIO]:
+        with boundary(StoreError, f"ledger {self.path}"):
+            opened = os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o600)
+            with open(opened, "r+b") as file:
+                _lock(file, fcntl.LOCK_EX, self.path)
+                yield file
+
+
+def _message(hashed: str) -> bytes:
+    """What is signed: tells a line of a ledger from anything else the key might ever sign."""
+    return b"fedse ledger 1\n" + hashed.encode()
+
+
+def _read(line: bytes) -> Entry | None:
+    """The entry these exact bytes were written for."""
+    try:
+        entry = Entry.model_validate(json.loads(line), strict=True)
+        return entry if entry.text == line else None
+    except (ValueError, ValidationError, RecursionError):
+        return None
+
+
+def _fault(entry: Entry, before: list[Entry]) -> str:
+    if digest_of(entry.content) != entry.hash:
+        return "was changed: its hash is not that of its content"
+    if entry.index != len(before):
+        moved = "lines were taken out, put in or swapped"
+        return f"has index {entry.index}, expected {len(before)}: {moved}"
+    if entry.previous != (before[-1].hash if before else BEFORE_ALL):
+        return "does not follow the line before it: one of them was replaced"
+    if not before:
+        return _genesis_fault(entry) or _signature_fault(entry, entry.facts["key"])
+    if entry.kind == GENESIS:
+        return "begins the ledger a second time"
+    return _signature_fault(entry, before[0].facts["key"])
+
+
+def _genesis_fault(entry: Entry) -> str:
+    if entry.kind != GENESIS or set(entry.facts) != {"format", "role", "name", "key"}:
+        return f"does not begin a ledger: it is of kind {entry.kind!r}"
+    if entry.facts["format"] != FORMAT:
+        return f"has ledger format {entry.facts['format']!r}, this program reads {FORMAT}"
+    if not isinstance(entry.facts["key"], str | None):
+        return "names no key"
+    if entry.facts["role"] not in ROLES:
+        return f"names the role {entry.facts['role']!r}, expected {' or '.join(ROLES)}"
+    return ""
+
+
+def _signature_fault(entry: Entry, key: str | None) -> str:
+    if key is None:
+        return "" if entry.signature is None else "is signed in a ledger that names no key"
+    if entry.signature is None:
+        return "is not signed"
+    if not signed_by(key, _message(entry.hash), entry.signature):
+        return f"is not signed with the ledger's key {key[:12]}"
+    return ""
+
+
+def _mended(file: BinaryIO, found: Examined) -> Examined:
+    """The file ends with a whole line; what was written of one that was cut short is gone."""
+    if not found.torn or found.finding:
+        return found
+    file.seek(0)
+    whole = examine(file.read() + b"\n")
+    if whole.finding is None:  # only its line end was missing
+        _append_durably(file, b"\n")
+        return whole
+    file.truncate(file.seek(0, os.SEEK_END) - len(found.torn))
+    os.fsync(file.fileno())
+    return found._replace(torn=b"")
+
+
+def _append_durably(file: BinaryIO, data: bytes) -> None:
+    file.seek(0, os.SEEK_END)
+    file.write(data)
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _lock(file: BinaryIO, how: int, path: Path) -> None:
+    ends = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            fcntl.flock(file, how | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() >= ends:
+                raise StoreError(
+                    f"ledger {path} was held by another process for {PATIENCE_SECONDS:.0f} s",
+                    hint=f"lsof {path}",
+                ) from None
+            time.sleep(0.02)
+
+
+def _sync_folder(folder: Path) -> None:
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

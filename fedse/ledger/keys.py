@@ -1,0 +1,133 @@
+"""The key a ledger is signed with: Ed25519, made once, kept in its owner's folder, mode 0600.
+
+Needs the package `cryptography`. Where it is not installed a new ledger is chained but unsigned,
+and says so; one that is signed is neither continued nor verified without it.
+"""
+
+import os
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from fedse.errors import ConfigError, MachineError, StoreError, boundary
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+PRIVATE, PUBLIC = "ledger.key", "ledger.pub"
+
+
+class Signer(NamedTuple):
+    """What signs, and what its signatures are checked with."""
+
+    public: str
+    """The raw public key, 32 bytes in hex."""
+    sign: Callable[[bytes], bytes]
+
+
+def signing_works() -> bool:
+    return find_spec("cryptography") is not None
+
+
+def require_signing() -> None:
+    """Ed25519 is there, or the error says which line installs it."""
+    if not signing_works():
+        raise MachineError(
+            "a signed ledger needs cryptography, not installed here",
+            hint="pip install cryptography (it comes with fed-se[flower])",
+        )
+
+
+def new_signer(folder: Path) -> Signer | None:
+    """The key in `folder`, made if there is none; None where nothing can be signed."""
+    if not signing_works():
+        return None
+    with boundary(StoreError, f"ledger key in {folder}"):
+        if not (folder / PRIVATE).exists():
+            from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+            from cryptography.hazmat.primitives.serialization import (
+                Encoding,
+                NoEncryption,
+                PrivateFormat,
+            )
+
+            form = (Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+            _write_whole(folder / PRIVATE, Ed25519PrivateKey.generate().private_bytes(*form))
+        return _signer(folder)
+
+
+def same_signer(folder: Path, public: str) -> Signer:
+    """The key in `folder`, which must be the one a ledger began with."""
+    require_signing()
+    if not (folder / PRIVATE).exists():
+        raise StoreError(
+            f"the ledger in {folder} is signed with key {public[:12]}, but {PRIVATE} is gone",
+            hint=f"put the key back, or move ledger.jsonl and {PUBLIC} away to begin a new ledger",
+        )
+    with boundary(StoreError, f"ledger key in {folder}"):
+        pen = _signer(folder)
+    if pen.public != public:
+        raise StoreError(
+            f"the ledger in {folder} is signed with key {public[:12]}, "
+            f"{PRIVATE} is {pen.public[:12]}",
+            hint="put the key back, or move ledger.jsonl away to begin a new ledger",
+        )
+    return pen
+
+
+def read_public(path: Path) -> str:
+    """The public key in a PEM file, as a ledger's first line writes it."""
+    require_signing()
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    with boundary(ConfigError, f"public key {path}"):
+        key = load_pem_public_key(path.read_bytes())
+    if not isinstance(key, Ed25519PublicKey):
+        raise ConfigError(f"public key {path}: expected Ed25519, got {type(key).__name__}")
+    return key.public_bytes_raw().hex()
+
+
+def signed_by(public: str, message: bytes, signature: str) -> bool:
+    """Whether `signature` is that key's of exactly this message."""
+    require_signing()
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    try:
+        raw = bytes.fromhex(signature)
+        Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)).verify(raw, message)
+    except (InvalidSignature, ValueError):
+        return False
+    # Hex has two spellings of a letter; one signature has one spelling.
+    return raw.hex() == signature
+
+
+def _signer(folder: Path) -> Signer:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    key = load_pem_private_key((folder / PRIVATE).read_bytes(), password=None)
+    if not isinstance(key, Ed25519PrivateKey):
+        raise StoreError(f"{folder / PRIVATE}: expected an Ed25519 key, got {type(key).__name__}")
+    if not (folder / PUBLIC).exists():
+        _write_whole(folder / PUBLIC, _public_pem(key))
+    return Signer(key.public_key().public_bytes_raw().hex(), key.sign)
+
+
+def _public_pem(key: "Ed25519PrivateKey") -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    form = (Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    return key.public_key().public_bytes(*form)
+
+
+def _write_whole(target: Path, data: bytes) -> None:
+    """`target` is all there and its owner's alone, or not there."""
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    with open(os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.rename(target)

@@ -1,0 +1,33 @@
+"""A round's episodes as numbers: how they ended, how varied they were. No text comes out."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from math import log
+
+from fedse.types import ClientStats, Trajectory
+
+
+def count_episodes(played: Sequence[Trajectory]) -> ClientStats:
+    """The counts and the variety of `played`; a client's other numbers are left at zero."""
+    outcomes = Counter(episode.outcome for episode in played)
+    return ClientStats(
+        played=len(played),
+        succeeded=outcomes["success"],
+        broken=outcomes["broken"],
+        truncated=outcomes["truncated"],
+        entropy=entropy(turn.action for episode in played for turn in episode.turns),
+        distinct=distinct_share(played),
+    )
+
+
+def entropy(actions: Iterable[str]) -> float:
+    """Shannon entropy in nats of how often each action text was said; 0 for none or one."""
+    counts = Counter(actions)
+    total = counts.total()
+    return sum(n / total * log(total / n) for n in sorted(counts.values()))
+
+
+def distinct_share(played: Sequence[Trajectory]) -> float:
+    """How many different sequences of actions there are, per episode; 0 without an episode."""
+    said = {tuple(turn.action for turn in episode.turns) for episode in played}
+    return len(said) / len(played) if played else 0.0

@@ -1,0 +1,119 @@
+"""The algorithm: what a client does in a round and what the server does, with no framework.
+
+Paper, one round: 1 reset to the global adapter, 2 explore, 3 filter, 4 accumulate, 5 fine-tune,
+6 unweighted mean. Everything a step needs is an argument.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from fedse.aggregate.merge import AGGREGATES, Vote
+from fedse.aggregate.validate import parse_adapter
+from fedse.config.schema import AggregateSection, Config
+from fedse.errors import AdapterRejected
+from fedse.events import Emit
+from fedse.method.counts import count_episodes
+from fedse.method.rollout import choose_games, require_sound
+from fedse.method.select import SELECTS
+from fedse.method.site import Answer, Merged, Site
+from fedse.seeds import seed_of
+from fedse.types import Adapter, AdapterSpec, ClientStats, ClientUpdate, Exclusion, Trajectory
+
+
+def client_round(
+    current: Adapter, site: Site, config: Config, *, round: int, emit: Emit
+) -> ClientUpdate:
+    """Play with the global adapter, keep what worked, learn from all that ever worked."""
+    started = site.clock()
+    seed = seed_of(config.run.seed, site.client, round)
+    played = explore(current, site, config, round=round, seed=seed, emit=emit)
+    site.buffer.add(SELECTS[config.select.type](played), experiment=config.run.name)
+    lessons = list(site.buffer.lessons(config.run.name, round, config.buffer.history))
+    explored = site.clock()
+
+    emit("train.started", client=site.client, round=round, lessons=len(lessons))
+    fitted = site.fit(current, lessons, seed) if lessons else None
+    learned = {
+        "added": site.buffer.added(config.run.name, round),
+        "buffered": len(lessons),
+        "loss": fitted.loss if fitted else None,
+        "steps": fitted.steps if fitted else 0,
+        "rollout_seconds": explored - started,
+        "train_seconds": site.clock() - explored,
+    }
+    stats = count_episodes(played).model_copy(update=learned)
+    return ClientUpdate(stats, fitted.adapter if fitted else None)
+
+
+def explore(
+    current: Adapter, site: Site, config: Config, *, round: int, seed: int, emit: Emit
+) -> list[Trajectory]:
+    """The episodes of this round, played by the global adapter on the client's training tasks."""
+    settings = config.rollout
+    episodes = settings.episodes if round > settings.warmup else 0
+    emit("rollout.started", client=site.client, round=round, episodes=episodes)
+
+    def progress(played: int, succeeded: int) -> None:
+        emit("rollout.progress", client=site.client, round=round, played=played, won=succeeded)
+
+    played = site.play(
+        choose_games(site.tasks("train"), episodes, seed=seed),
+        site.make_env,
+        site.make_policy(current, settings.temperature),
+        round=round,
+        batch=settings.batch,
+        max_turns=settings.max_turns,
+        seed=seed,
+        progress=progress,
+    )
+    require_sound(played, max_broken=settings.max_broken)
+    return played
+
+
+def client_eval(
+    current: Adapter, site: Site, config: Config, *, round: int, emit: Emit
+) -> ClientStats:
+    """How often `current` solves this client's held-out tasks; the same games in every round."""
+    started = site.clock()
+    seed = seed_of(config.run.seed, site.client, "eval")
+    emit("eval.started", client=site.client, round=round, episodes=config.eval.episodes)
+    played = site.play(
+        choose_games(site.tasks("test"), config.eval.episodes, seed=seed),
+        site.make_env,
+        site.make_policy(current, config.eval.temperature),
+        round=round,
+        batch=config.rollout.batch,
+        max_turns=config.rollout.max_turns,
+        seed=seed,
+    )
+    require_sound(played, max_broken=config.rollout.max_broken)
+    won = sum(episode.success for episode in played)
+    seconds = site.clock() - started
+    return ClientStats(eval_played=len(played), eval_succeeded=won, eval_seconds=seconds)
+
+
+def server_round(current: Adapter, answers: Sequence[Answer], config: Config) -> Merged:
+    """The next global adapter; no bit of it depends on the order or on who was excluded."""
+    votes: list[Vote] = []
+    excluded: list[Exclusion] = []
+    for client, stats, read in answers:
+        if read is None:
+            continue
+        vote = Vote(client, partial(_checked, read, current.spec, config.aggregate), stats.buffered)
+        try:
+            vote.load()
+        except AdapterRejected as rejection:
+            excluded.append(Exclusion(client=client, reason=str(rejection)))
+        else:
+            votes.append(vote)
+    merge = AGGREGATES[config.aggregate.type]
+    return Merged(
+        adapter=merge(current, votes, settings=config.aggregate),
+        voters=tuple(sorted(vote.client for vote in votes)),
+        abstained=tuple(sorted(answer.client for answer in answers if answer.read is None)),
+        excluded=tuple(sorted(excluded, key=lambda exclusion: exclusion.client)),
+    )
+
+
+def _checked(read: Callable[[], bytes], spec: AdapterSpec, limits: AggregateSection) -> Adapter:
+    return parse_adapter(read(), spec, limits)

@@ -1,0 +1,213 @@
+"""What each arm of an experiment achieved, compared with the first one.
+
+Two arms are compared game by game where both played the same ones and those are on this machine;
+otherwise by their counts, which is said together with the reason.
+"""
+
+from collections.abc import Mapping, Sequence
+from math import inf, nan, sqrt
+from pathlib import Path
+from statistics import NormalDist
+from typing import NamedTuple
+
+from fedse.errors import StoreError
+from fedse.results.arms import Arm, arms_of, method_digest
+from fedse.results.held_out import HeldOutGame, counts, evaluated_round, games, require_same_games
+from fedse.stats.paired import (
+    Blocks,
+    Difference,
+    Differences,
+    holm,
+    minimum_detectable,
+    paired_differences,
+    two_proportions,
+)
+from fedse.stats.rates import Mean, Rate, by_env, macro, micro, newcombe
+
+ALPHA = 0.05
+POWER = 0.8
+
+
+Played = Mapping[str, Sequence[HeldOutGame]]
+Pair = tuple[Played, Played]
+
+
+class Result(NamedTuple):
+    """What one arm achieved."""
+
+    arm: Arm
+    rounds: tuple[int, ...]
+    """After which round each run was measured."""
+    envs: dict[str, Rate]
+    all: Rate
+    mean: Mean
+
+
+class Contrast(NamedTuple):
+    """One arm minus the reference."""
+
+    arm: Arm
+    unpaired: str
+    """Why only counts could be compared; empty = game by game."""
+    games: int
+    seeds: int
+    found: Differences
+    discordant: float | None
+    """The share of games only one of both won; None = unpaired."""
+    p: float
+    p_holm: float
+    detectable: float
+    """The smallest difference found 4 times in 5 at this size; inf = none."""
+
+    @property
+    def verdict(self) -> str:
+        """`better`, `worse` or `no difference found`."""
+        low, high = self.found.micro.interval
+        if self.p_holm >= ALPHA or low <= 0 <= high:
+            return "no difference found"
+        return "better" if self.found.micro.value > 0 else "worse"
+
+
+class Comparison(NamedTuple):
+    """All arms, the reference first."""
+
+    results: list[Result]
+    contrasts: list[Contrast]
+    notes: list[str]
+
+
+def compare(paths: Sequence[Path], *, round: int | None = None) -> Comparison:
+    """Every arm of these runs, and each but the first against the first."""
+    arms, notes = _comparable(arms_of(paths))
+    if len({method_digest(arm.config) for arm in arms}) == 1:
+        notes += ["all have the same settings, so each run stands for itself"]
+    measured = {run: counts(run, round) for arm in arms for run in arm.runs.values()}
+    clients, lost = _common(arms, measured)
+    notes += [f"left out, not measured in all runs: {', '.join(lost)}"] if lost else []
+    results = [_result(arm, measured, clients, round) for arm in arms]
+    contrasts = [_contrast(result, results[0], clients, round) for result in results[1:]]
+    adjusted = holm({contrast.arm.label: contrast.p for contrast in contrasts})
+    alpha = ALPHA / len(contrasts)
+    contrasts = [
+        contrast._replace(
+            p_holm=adjusted[contrast.arm.label], detectable=_detectable(contrast, results[0], alpha)
+        )
+        for contrast in contrasts
+    ]
+    return Comparison(results, contrasts, notes)
+
+
+def _comparable(arms: list[Arm]) -> tuple[list[Arm], list[str]]:
+    """Only the seeds every arm has, if there are any; what was left out is told."""
+    common = set.intersection(*(set(arm.runs) for arm in arms))
+    extra = sorted({seed for arm in arms for seed in arm.runs} - common)
+    if not common or not extra:
+        return arms, []
+    kept = [arm._replace(runs={s: p for s, p in arm.runs.items() if s in common}) for arm in arms]
+    return kept, [f"left out, not run by every arm: seed {', '.join(map(str, extra))}"]
+
+
+def _common(
+    arms: Sequence[Arm], measured: Mapping[Path, Mapping[str, Rate]]
+) -> tuple[list[str], list[str]]:
+    """Clients measured in the same environment in every run, and the others."""
+    known = [
+        {(c.name, c.env) for c in arm.config.clients if c.name in measured[run]}
+        for arm in arms
+        for run in arm.runs.values()
+    ]
+    common = sorted(name for name, _ in set.intersection(*known))
+    if not common:
+        raise StoreError("these runs have no client in common that was measured in all of them")
+    return common, sorted({name for found in known for name, _ in found} - {*common})
+
+
+def _result(
+    arm: Arm, measured: Mapping[Path, Mapping[str, Rate]], clients: list[str], round: int | None
+) -> Result:
+    found = {
+        client: micro([measured[run][client] for run in arm.runs.values()]) for client in clients
+    }
+    envs = by_env(found, arm.config)
+    rounds = tuple(evaluated_round(run, round) for run in arm.runs.values())
+    return Result(arm, rounds, envs, micro(list(envs.values())), macro(list(envs.values())))
+
+
+def _contrast(result: Result, reference: Result, clients: list[str], round: int | None) -> Contrast:
+    seeds = len(result.arm.runs)
+    try:
+        pairs = _pairs(result.arm, reference.arm, clients, round)
+    except StoreError as error:
+        found, why, split = _unpaired(result, reference), str(error), None
+    else:
+        mine, theirs = (_blocks([pair[side] for pair in pairs], result) for side in (0, 1))
+        found, why, split = paired_differences(mine, theirs, seed=0), "", _split(mine, theirs)
+    return Contrast(result.arm, why, result.all.n, seeds, found, split, found.micro.p, nan, nan)
+
+
+def _pairs(arm: Arm, reference: Arm, clients: list[str], round: int | None) -> list[Pair]:
+    """For every seed, what both played; a StoreError where that cannot be had."""
+    if arm.runs.keys() != reference.runs.keys():
+        raise StoreError(f"{arm.label} and {reference.label} share no seed")
+    pairs: list[Pair] = []
+    for seed in sorted(arm.runs):
+        runs = (arm.runs[seed], reference.runs[seed])
+        mine, theirs = ({c: games(run, round)[c] for c in clients} for run in runs)
+        require_same_games(mine, theirs, names=(runs[0].name, runs[1].name))
+        pairs.append((mine, theirs))
+    return pairs
+
+
+def _blocks(seeds: Sequence[Played], result: Result) -> dict[str, list[list[bool]]]:
+    """Per environment and seed, the success of all its clients' games."""
+    env_of = {client.name: client.env for client in result.arm.config.clients}
+    return {
+        env: [
+            [game.success for client in seed if env_of[client] == env for game in seed[client]]
+            for seed in seeds
+        ]
+        for env in result.envs
+    }
+
+
+def _split(mine: Mapping[str, Blocks], theirs: Mapping[str, Blocks]) -> float:
+    """The share of games only one of both won."""
+    pairs = [
+        won != lost
+        for env in mine
+        for both in zip(mine[env], theirs[env], strict=True)
+        for won, lost in zip(*both, strict=True)
+    ]
+    return sum(pairs) / len(pairs)
+
+
+def _unpaired(result: Result, reference: Result) -> Differences:
+    envs = {env: _of_counts(result.envs[env], reference.envs[env]) for env in result.envs}
+    mine, theirs = result.mean, reference.mean
+    # The limits of two means put together as Newcombe does for two rates.
+    below = sqrt((mine.value - mine.interval.low) ** 2 + (theirs.interval.high - theirs.value) ** 2)
+    above = sqrt((mine.interval.high - mine.value) ** 2 + (theirs.value - theirs.interval.low) ** 2)
+    value = mine.value - theirs.value
+    mean = Difference(value, value - below, value + above, nan)
+    return Differences(envs, _of_counts(result.all, reference.all), mean)
+
+
+def _of_counts(a: Rate, b: Rate) -> Difference:
+    return Difference(a.value - b.value, *newcombe(*a, *b), two_proportions(*a, *b))
+
+
+def _detectable(contrast: Contrast, reference: Result, alpha: float) -> float:
+    """For games as they are; for several seeds also for how much those differ."""
+    least = minimum_detectable(
+        min(contrast.games, reference.all.n),
+        reference.all.value,
+        power=POWER,
+        alpha=alpha,
+        discordant=contrast.discordant,
+    )
+    if contrast.seeds == 1 or contrast.unpaired:
+        return least
+    z = NormalDist().inv_cdf
+    error = (contrast.found.micro.high - contrast.found.micro.low) / (2 * z(0.975))
+    least = max(least, (z(1 - alpha / 2) + z(POWER)) * error)
+    return least if least < 1 else inf

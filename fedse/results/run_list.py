@@ -1,0 +1,89 @@
+"""What became of each run, read from its event log alone: no database, no model, no change.
+
+The log is written after the commit it tells of, so a run killed in between shows one round less
+than it has; resuming it mends that.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from fedse.errors import StoreError
+from fedse.events import read_events
+from fedse.stats.rates import Rate, micro
+from fedse.store.run_folder import is_held, read_card, run_folders
+from fedse.types import Record
+
+Status = Literal["running", "finished", "failed", "interrupted", "not started", "unreadable"]
+
+TOLD_BY = ('"run.', '"round.committed"', '"eval.recorded"')
+
+
+class RunSummary(Record):
+    """One line of `fedse runs`."""
+
+    id: str
+    path: str
+    created: str = ""
+    experiment: str = ""
+    status: Status = "not started"
+    round: int = 0
+    """The last committed round that was announced."""
+    rounds: int = 0
+    error: str = ""
+    first: Rate | None = None
+    """Held-out success over all clients, before the first round."""
+    last: Rate | None = None
+    """The same at the last evaluation; None while there is only one."""
+
+
+def list_runs(root: Path) -> list[RunSummary]:
+    """The runs in `root`, the oldest first."""
+    return [summary_of(path) for path in run_folders(root)]
+
+
+def summary_of(path: Path) -> RunSummary:
+    """How far the run in `path` got; a run that cannot be read says why."""
+    try:
+        card, running = read_card(path), is_held(path)
+    except StoreError as error:
+        return RunSummary(id=path.name, path=str(path), status="unreadable", error=str(error))
+    events = list(read_events(path / "events.jsonl", TOLD_BY))
+    first, last = _first_and_last(events)
+    told = {
+        **_progress(events),
+        **({"status": "running"} if running else {}),
+        "id": card.id,
+        "path": str(path),
+        "created": card.created,
+        "experiment": card.experiment,
+        "first": first,
+        "last": last,
+    }
+    return RunSummary.model_validate(told)
+
+
+def _progress(events: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    told: dict[str, Any] = {}
+    for event in events:
+        match event["event"]:
+            case "run.started":
+                told = {"round": event["committed"], "rounds": event["rounds"]}
+                told |= {"status": "interrupted", "error": ""}
+            case "run.finished":
+                told["status"] = "finished"
+            case "run.failed":
+                told |= {"status": "failed", "error": event["error"]}
+            case "round.committed":
+                told["round"] = event["round"]
+    return told
+
+
+def _first_and_last(events: Sequence[dict[str, Any]]) -> tuple[Rate | None, Rate | None]:
+    rounds: dict[int, dict[str, Rate]] = {}
+    for event in events:
+        if event["event"] == "eval.recorded":
+            found = rounds.setdefault(event["round"], {})
+            found[event["client"]] = Rate(event["won"], event["played"])
+    rates = [micro(list(rounds[round].values())) for round in sorted(rounds)]
+    return (rates[0] if rates else None), (rates[-1] if len(rates) > 1 else None)

@@ -1,0 +1,109 @@
+"""Where requests wait for the policy: those that come close together are answered in one call.
+
+The server's thread puts questions in, the thread that owns the policy answers them, so a model is
+only ever used from where it was made.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import NamedTuple
+
+from fedse.agent.policy import Dialogue, Policy, Reply
+from fedse.serve.chat import RequestRefused
+
+# How long the first request waits for company, in seconds: about one call of the tiny model
+# (12 ms on one core). The wait ends early when all open episodes have asked.
+WINDOW = 0.01
+
+
+class _Waiting(NamedTuple):
+    dialogue: Dialogue
+    loop: asyncio.AbstractEventLoop
+    answer: "asyncio.Future[Reply | None]"
+
+
+class BatchQueue:
+    """Questions on one side, a policy on the other."""
+
+    def __init__(self, *, batch: int, window: float = WINDOW) -> None:
+        self._batch, self._window = batch, window
+        self._queue: SimpleQueue[_Waiting] = SimpleQueue()
+        self._closed = False
+        self.calls = 0
+        """Policy calls so far."""
+        self.answered = 0
+        """Requests so far."""
+
+    async def ask(self, dialogue: Dialogue) -> Reply | None:
+        """The policy's reply, once somebody has answered the questions on the desk."""
+        loop = asyncio.get_running_loop()
+        waiting = _Waiting(dialogue, loop, loop.create_future())
+        self._queue.put(waiting)
+        if self._closed:
+            raise _closed()
+        return await waiting.answer
+
+    def answer_some(
+        self,
+        policy: Policy,
+        *,
+        seed: int,
+        patience: float,
+        expected: Callable[[], int],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> int:
+        """How many were answered, in one call; 0 when nobody asked for `patience` seconds.
+
+        The call begins when the window has passed, the batch is full or all `expected` have asked.
+        """
+        asked = self._collected(patience, expected, clock)
+        if not asked:
+            return 0
+        try:
+            replies = policy.act([waiting.dialogue for waiting in asked], seed=seed)
+        except BaseException:
+            for waiting in asked:
+                waiting.loop.call_soon_threadsafe(_refuse, waiting.answer)
+            raise
+        for waiting, reply in zip(asked, replies, strict=True):
+            waiting.loop.call_soon_threadsafe(_deliver, waiting.answer, reply)
+        self.calls, self.answered = self.calls + 1, self.answered + len(asked)
+        return len(asked)
+
+    def close(self) -> None:
+        """Whoever still waits, or asks from now on, is refused."""
+        self._closed = True
+        while not self._queue.empty():
+            waiting = self._queue.get()
+            waiting.loop.call_soon_threadsafe(_refuse, waiting.answer)
+
+    def _collected(
+        self, patience: float, expected: Callable[[], int], clock: Callable[[], float]
+    ) -> list[_Waiting]:
+        try:
+            asked = [self._queue.get(timeout=patience)]
+        except Empty:
+            return []
+        ends = clock() + self._window
+        while len(asked) < min(self._batch, expected()):
+            try:
+                asked.append(self._queue.get(timeout=max(0.0, ends - clock())))
+            except Empty:
+                break
+        return asked
+
+
+def _closed() -> RequestRefused:
+    return RequestRefused(503, "closing", "the round has ended")
+
+
+def _deliver(answer: "asyncio.Future[Reply | None]", reply: Reply | None) -> None:
+    if not answer.done():  # the asker may have hung up
+        answer.set_result(reply)
+
+
+def _refuse(answer: "asyncio.Future[Reply | None]") -> None:
+    if not answer.done():
+        answer.set_exception(_closed())

@@ -1,0 +1,143 @@
+"""Between a request and the work: the site's rules first, then its veto, then the round.
+
+A request for a round before the newest one the site finished is stale: a server that lost nothing
+asks for the round after its last committed one, and no site has finished a later one. If the answer
+is in the outbox it is given again, else it is refused without work, also where there is no policy.
+
+A veto: before it trains, the site lets the global adapter play its held-out games. If that solves
+a smaller share than the last adapter the site accepted, by more than `veto_drop`, nothing is
+trained from it and the site answers without a vote, with a number that says so. The reference
+moves with every accepted adapter, so a decline in steps smaller than `veto_drop` is not seen.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fedse.config.schema import Config
+from fedse.errors import ConfigError, StoreError, boundary
+from fedse.events import Emit
+from fedse.method.rounds import client_eval
+from fedse.method.site import Play, Site
+from fedse.protocol import Request
+from fedse.site.rules import (
+    PAUSED,
+    VETOED,
+    read_rules,
+    require_allowed,
+    require_current,
+)
+from fedse.site.serve import check_request, serve
+from fedse.store.buffer import Finished
+from fedse.store.files import write_durably
+from fedse.types import ClientStats, Record, Trajectory
+
+MEMORY = "veto.json"
+# A share of whole games is compared with a share a person wrote.
+ROUNDING = 1e-9
+
+
+class Measure(Record):
+    """How an adapter did in the site's held-out games."""
+
+    adapter: str
+    played: int
+    won: int
+
+    @property
+    def rate(self) -> float:
+        return self.won / self.played
+
+
+class Memory(Record):
+    """The last adapter the site accepted and the last one it did not."""
+
+    experiment: str
+    accepted: Measure | None = None
+    vetoed: Measure | None = None
+
+
+def handle_request(
+    request: Request, data: bytes, site: Site, config: Config, *, policy: Path | None, emit: Emit
+) -> tuple[Finished, int]:
+    """The site's answer and its number: 0, or why the site chose to have no vote."""
+    if policy is None:
+        _require_current(request, site)
+        return serve(request, data, site, config, emit=emit), 0
+    rules = read_rules(policy)
+    require_allowed(rules, request, config, site.spec.nbytes)
+    if rules.pause:
+        emit("site.paused", client=site.client, round=request.round)
+        return Finished(ClientStats(), None), PAUSED
+    if not rules.earlier_rounds:
+        _require_current(request, site)
+    if request.train and rules.veto_drop is not None:
+        site = replace(site, play=once(site.play))
+        memory = policy.parent / MEMORY
+        if vetoed(request, data, site, config, rules.veto_drop, memory=memory, emit=emit):
+            emit("site.vetoed", client=site.client, round=request.round, adapter=request.adapter)
+            unasked = request.model_copy(update={"train": False})
+            return serve(unasked, data, site, config, emit=emit), VETOED
+    return serve(request, data, site, config, emit=emit), 0
+
+
+def _require_current(request: Request, site: Site) -> None:
+    known, key = site.buffer, (request.experiment, request.round, request.digest)
+    if known.finished(*key) is None:
+        require_current(request, known.newest(request.experiment))
+
+
+def vetoed(
+    request: Request,
+    data: bytes,
+    site: Site,
+    config: Config,
+    veto_drop: float,
+    *,
+    memory: Path,
+    emit: Emit,
+) -> bool:
+    """Whether the adapter is refused; either way it is remembered what it could do."""
+    known = _read(memory, config.run.name)
+    met = (known.accepted, known.vetoed)
+    found = next((m for m in met if m and m.adapter == request.adapter), None)
+    found = found or _measured(request, data, site, config, emit)
+    last = known.accepted
+    # Judged again even if it was met before: the owner may have changed the rule since.
+    verdict = last is not None and last.rate - found.rate > veto_drop + ROUNDING
+    now = known.model_copy(update={"vetoed" if verdict else "accepted": found})
+    if now != known:
+        write_durably(memory, now.model_dump_json(indent=2).encode())
+    return verdict
+
+
+def _measured(request: Request, data: bytes, site: Site, config: Config, emit: Emit) -> Measure:
+    adapter = check_request(request, data, config, site.spec)
+    if not config.eval.episodes:
+        raise ConfigError(
+            "veto_drop needs held-out games, eval.episodes is 0 in this experiment",
+            hint="remove veto_drop from policy.toml",
+        )
+    stats = client_eval(adapter, site, config, round=request.round, emit=emit)
+    return Measure(adapter=adapter.digest, played=stats.eval_played, won=stats.eval_succeeded)
+
+
+def once(play: Play) -> Play:
+    """Plays as `play`, but the same games of one request only once: for the veto and the round."""
+    known: dict[Any, list[Trajectory]] = {}
+
+    def play_once(games: Any, *args: Any, **options: Any) -> list[Trajectory]:
+        key = (tuple(games), options["round"], options["seed"])
+        if key not in known:
+            known[key] = play(games, *args, **options)
+        return known[key]
+
+    return play_once
+
+
+def _read(memory: Path, experiment: str) -> Memory:
+    if not memory.exists():
+        return Memory(experiment=experiment)
+    with boundary(StoreError, f"veto memory {memory}"):
+        known = Memory.model_validate_json(memory.read_bytes())
+    return known if known.experiment == experiment else Memory(experiment=experiment)

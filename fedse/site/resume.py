@@ -1,0 +1,49 @@
+"""A rollout that was broken off goes on where it was: what was played in full is not played again.
+
+A part of a round's games (see `Chunk`) is in the client's own buffer as soon as it is played and
+leaves it with the round's answer. It is used again only for the same games of the same round with
+the same adapter, randomness, settings, world and version of this program; anything else is played.
+"""
+
+from collections.abc import Callable
+
+from fedse._version import __version__
+from fedse.config.schema import Config
+from fedse.method.rollout import Chunk, Keep
+from fedse.store.buffer import Buffer, RolloutPart
+from fedse.types import AdapterSpec, Trajectory, digest_of
+
+
+def keeping_in(buffer: Buffer, config: Config, client: str, spec: AdapterSpec) -> Keep:
+    """Each chunk is in `buffer` before the next one begins, and is taken from there if it can be.
+
+    A chunk with a broken episode is not kept: what broke it may be mended at the next attempt.
+    """
+    setting = digest_of(_setting(config, client, spec))
+
+    def keep(chunk: Chunk, play: Callable[[], list[Trajectory]]) -> list[Trajectory]:
+        part = _part(chunk, config.run.name, setting)
+        known = buffer.part(part)
+        if known is not None:
+            return known
+        played = play()
+        if all(episode.outcome != "broken" for episode in played):
+            buffer.keep_part(part, played)
+        return played
+
+    return keep
+
+
+def _setting(config: Config, client: str, spec: AdapterSpec) -> list[object]:
+    """All that decides how a client's games go and is not said by the games themselves."""
+    world, model = config.client(client), config.model
+    agreed, base = config.agreed_digest(), spec.identity
+    # The number of threads can change the last bit of a sum.
+    return [__version__, agreed, base, model.threads, repr(world)]
+
+
+def _part(chunk: Chunk, experiment: str, setting: str) -> RolloutPart:
+    games = [[game.task.model_dump(mode="json"), game.seed] for game in chunk.games]
+    same = [chunk.start, games, chunk.policy, chunk.round, chunk.max_turns, chunk.seed]
+    split = chunk.games[0].task.split
+    return RolloutPart(experiment, chunk.round, split, chunk.start, digest_of([setting, same]))

@@ -1,0 +1,117 @@
+"""Success rates with the interval they deserve: per client, per environment, over all.
+
+Intervals are 95 % unless `z` says otherwise. Episodes are taken as independent; the same games
+played by two adapters are not, so the interval of their difference is on the wide side.
+"""
+
+from collections.abc import Mapping, Sequence
+from math import sqrt
+from typing import NamedTuple
+
+from fedse.config.schema import Config
+from fedse.types import ClientStats
+
+Z_95 = 1.959963984540054
+"""The 97.5 % point of the normal distribution."""
+
+
+class Interval(NamedTuple):
+    low: float
+    high: float
+
+
+class Rate(NamedTuple):
+    """`successes` out of `n` episodes."""
+
+    successes: int
+    n: int
+
+    @property
+    def value(self) -> float:
+        """The share of successes; nan without an episode."""
+        return self.successes / self.n if self.n else float("nan")
+
+    @property
+    def interval(self) -> Interval:
+        return wilson(self.successes, self.n)
+
+
+class Mean(NamedTuple):
+    """The unweighted mean of several rates."""
+
+    value: float
+    interval: Interval
+
+
+def wilson(successes: int, n: int, z: float = Z_95) -> Interval:
+    """Score interval of a proportion (Wilson 1927); without an episode everything is possible."""
+    _require_counts(successes, n)
+    if n == 0:
+        return Interval(0.0, 1.0)
+    p, z2 = successes / n, z * z
+    centre = (p + z2 / (2 * n)) / (1 + z2 / n)
+    half = z / (1 + z2 / n) * sqrt(p * (1 - p) / n + z2 / (4 * n * n))
+    # Exact at the ends, where rounding would leave 1e-17.
+    low = 0.0 if successes == 0 else centre - half
+    high = 1.0 if successes == n else centre + half
+    return Interval(low, high)
+
+
+def newcombe(s1: int, n1: int, s2: int, n2: int, z: float = Z_95) -> Interval:
+    """Interval of p1 - p2 for two independent proportions (Newcombe 1998, method 10)."""
+    first, second = wilson(s1, n1, z), wilson(s2, n2, z)
+    if n1 == 0 or n2 == 0:
+        return Interval(-1.0, 1.0)
+    p1, p2 = s1 / n1, s2 / n2
+    below = sqrt((p1 - first.low) ** 2 + (second.high - p2) ** 2)
+    above = sqrt((first.high - p1) ** 2 + (p2 - second.low) ** 2)
+    return Interval(p1 - p2 - below, p1 - p2 + above)
+
+
+def change(before: Rate, after: Rate) -> Interval:
+    """Interval of how much the success rate grew."""
+    return newcombe(after.successes, after.n, before.successes, before.n)
+
+
+def rates(evals: Mapping[str, ClientStats]) -> dict[str, Rate]:
+    """Each client's held-out rate, from `run.evals(round)`; clients without an episode left out."""
+    return {
+        client: Rate(stats.eval_succeeded, stats.eval_played)
+        for client, stats in evals.items()
+        if stats.eval_played
+    }
+
+
+def by_env(found: Mapping[str, Rate], config: Config) -> dict[str, Rate]:
+    """The episodes of all clients of an environment together, environments in order of name."""
+    env_of = {client.name: client.env for client in config.clients}
+    envs = sorted({env_of[client] for client in found})
+    return {
+        env: micro([rate for client, rate in found.items() if env_of[client] == env])
+        for env in envs
+    }
+
+
+def micro(found: Sequence[Rate]) -> Rate:
+    """All episodes together: who played more counts more."""
+    return Rate(sum(rate.successes for rate in found), sum(rate.n for rate in found))
+
+
+def macro(found: Sequence[Rate]) -> Mean:
+    """The mean of the rates: every client or environment counts the same.
+
+    The interval puts the Wilson limits of the parts together as Newcombe does for two (MOVER,
+    Zou and Donner 2008).
+    """
+    if not found:
+        return Mean(float("nan"), Interval(0.0, 1.0))
+    k = len(found)
+    value = sum(rate.value for rate in found) / k
+    below = sqrt(sum((rate.value - rate.interval.low) ** 2 for rate in found)) / k
+    above = sqrt(sum((rate.interval.high - rate.value) ** 2 for rate in found)) / k
+    return Mean(value, Interval(value - below, value + above))
+
+
+def _require_counts(successes: int, n: int) -> None:
+    if not 0 <= successes <= n:
+        raise ValueError(f"expected 0 <= successes <= n, got {successes} of {n}")

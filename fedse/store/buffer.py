@@ -1,0 +1,249 @@
+"""One client's experience: an append-only, content-addressed SQLite file that survives kill -9.
+
+An episode once added is never lost and never counted twice. The outbox beside it keeps the
+client's finished work of each (experiment, round), so a round is answered again, not done again.
+While a round is under way, the games of it that were played are kept part by part.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from fedse.config.schema import History
+from fedse.errors import StoreError, boundary
+from fedse.store.buffer_schema import open_file
+from fedse.types import ClientStats, Outcome, Split, Trajectory
+
+# An episode that was met before is stored once, but this round has met it all the same.
+SEEN = "content IN (SELECT content FROM sighting WHERE experiment = :experiment AND {})"
+KEPT: Mapping[History, str] = {
+    "all": "experiment <> :experiment OR round <= :round",
+    "demonstrations": SEEN.format("round IN (0, :round)"),
+    "round": SEEN.format("round = :round"),
+}
+"""Which episodes are learned from in a round; all but the first are ablations."""
+
+
+class Played(NamedTuple):
+    """One game on record: played in `round`, so by the adapter of the round before."""
+
+    round: int
+    split: Split
+    position: int
+    """Which game of that round and split; the held-out ones are the same in every round."""
+    env: str
+    task: str
+    seed: int
+    outcome: Outcome
+    episode: Trajectory | None
+    """All that was said in it, where that was kept."""
+
+
+class RolloutPart(NamedTuple):
+    """Some of the games of a round: those from `start` on that were played together."""
+
+    experiment: str
+    round: int
+    split: Split
+    start: int
+    identity: str
+    """Digest of all that decides how these games go."""
+
+
+class Finished(NamedTuple):
+    """A client's answer as it was first computed."""
+
+    stats: ClientStats
+    adapter: bytes | None
+
+
+class Buffer:
+    """The open store of one client."""
+
+    def __init__(self, path: Path) -> None:
+        with boundary(StoreError, f"buffer {path}"):
+            self._db = open_file(path)
+
+    def add(self, episodes: Sequence[Trajectory], *, experiment: str) -> None:
+        """All `episodes` are stored, in one transaction, unless they already were."""
+        rows = [
+            (
+                episode.content_digest,
+                experiment,
+                episode.round,
+                episode.task.env,
+                episode.task.id,
+                episode.outcome,
+                episode.policy,
+                episode.model_dump_json(),
+            )
+            for episode in episodes
+        ]
+        with self._transaction():
+            self._db.executemany(
+                "INSERT INTO trajectory (content, experiment, round, env, task, outcome, policy,"
+                " body) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (content) DO NOTHING",
+                rows,
+            )
+            self._db.executemany(
+                "INSERT OR IGNORE INTO sighting VALUES (?, ?, ?)",
+                [(experiment, round, content) for content, _, round, *_ in rows],
+            )
+
+    def __len__(self) -> int:
+        row = self._db.execute("SELECT count(*) FROM trajectory").fetchone()
+        return int(row[0])
+
+    def added(self, experiment: str, round: int) -> int:
+        """How many episodes this round brought; the same when the round is done twice."""
+        row = self._db.execute(
+            "SELECT count(*) FROM trajectory WHERE experiment = ? AND round = ?",
+            (experiment, round),
+        ).fetchone()
+        return int(row[0])
+
+    def lessons(
+        self, experiment: str, round: int, history: History = "all"
+    ) -> Iterator[Trajectory]:
+        """D_train(round), oldest first: all there is but what later rounds of it brought."""
+        query = f"SELECT body FROM trajectory WHERE {KEPT[history]} ORDER BY id"
+        for (body,) in self._db.execute(query, {"experiment": experiment, "round": round}):
+            yield Trajectory.model_validate_json(body)
+
+    def record_played(
+        self, episodes: Sequence[Trajectory], *, experiment: str, bodies: bool
+    ) -> None:
+        """How each episode ended is on record, with all that was said in it if `bodies`.
+
+        Nothing is ever learned from here; a game played again replaces its earlier record.
+        """
+        places: Counter[tuple[int, str]] = Counter()
+        rows = []
+        for episode in episodes:
+            task, place = episode.task, (episode.round, episode.task.split)
+            said = episode.model_dump_json() if bodies else None
+            key = (experiment, *place, places[place])
+            rows.append((*key, task.env, task.id, episode.seed, episode.outcome, said))
+            places[place] += 1
+        with self._transaction():
+            self._db.executemany(
+                "INSERT OR REPLACE INTO played VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows
+            )
+
+    def played(self, experiment: str) -> Iterator[Played]:
+        """All games on record, in the order they were played."""
+        rows = self._db.execute(
+            "SELECT round, split, position, env, task, seed, outcome, body FROM played"
+            " WHERE experiment = ? ORDER BY round, split DESC, position",
+            (experiment,),
+        )
+        for row in rows:
+            body = row[-1]
+            episode = Trajectory.model_validate_json(body) if body else None
+            yield Played._make((*row[:-1], episode))
+
+    def held_out(self, experiment: str, round: int) -> Iterator[Played]:
+        """The held-out games of a round in their order, without what was said in them."""
+        rows = self._db.execute(
+            "SELECT round, split, position, env, task, seed, outcome, NULL FROM played"
+            " WHERE experiment = ? AND round = ? AND split = 'test' ORDER BY position",
+            (experiment, round),
+        )
+        yield from map(Played._make, rows)
+
+    def experiments(self) -> tuple[str, ...]:
+        """The experiments there is an episode of, in order of name."""
+        rows = self._db.execute(
+            "SELECT experiment FROM played UNION SELECT experiment FROM trajectory ORDER BY 1"
+        )
+        return tuple(name for (name,) in rows)
+
+    def games(self, experiment: str) -> Iterator[Played]:
+        """As `played`, without what was said."""
+        rows = self._db.execute(
+            "SELECT round, split, position, env, task, seed, outcome, NULL FROM played"
+            " WHERE experiment = ? ORDER BY round, split DESC, position",
+            (experiment,),
+        )
+        yield from map(Played._make, rows)
+
+    def kept(self, experiment: str) -> Iterator[Played]:
+        """The games that are learned from, oldest first, without what was said; 0 = shown ones."""
+        rows = self._db.execute(
+            "SELECT round, json_extract(body, '$.task.split'),"
+            " row_number() OVER (PARTITION BY round ORDER BY id) - 1, env, task,"
+            " json_extract(body, '$.seed'), outcome, NULL FROM trajectory"
+            " WHERE experiment = ? ORDER BY id",
+            (experiment,),
+        )
+        yield from map(Played._make, rows)
+
+    def said(self, experiment: str, game: Played) -> Trajectory | None:
+        """The whole episode of a game on record, where it was kept."""
+        row = self._db.execute(
+            "SELECT body FROM played WHERE experiment = ? AND round = ? AND split = ?"
+            " AND position = ? AND seed = ? AND body IS NOT NULL"
+            " UNION ALL SELECT body FROM trajectory WHERE experiment = ? AND round = ?"
+            " AND task = ? AND json_extract(body, '$.seed') = ? LIMIT 1",
+            (experiment, *game[:3], game.seed, experiment, game.round, game.task, game.seed),
+        ).fetchone()
+        return Trajectory.model_validate_json(row[0]) if row else None
+
+    def keep_part(self, part: RolloutPart, episodes: Sequence[Trajectory]) -> None:
+        """The games of `part` are durable; parts of any other round are gone."""
+        # Not the model's own JSON, which has no word for NaN or half a surrogate pair.
+        body = json.dumps([episode.model_dump(mode="json") for episode in episodes])
+        with self._transaction():
+            self._db.execute("DELETE FROM part WHERE (experiment, round) <> (?, ?)", part[:2])
+            self._db.execute("INSERT OR REPLACE INTO part VALUES (?, ?, ?, ?, ?, ?)", (*part, body))
+
+    def part(self, part: RolloutPart) -> list[Trajectory] | None:
+        """The games of exactly this part, if they were kept."""
+        row = self._db.execute(
+            "SELECT body FROM part WHERE experiment = ? AND round = ? AND split = ?"
+            " AND start = ? AND identity = ?",
+            part,
+        ).fetchone()
+        if row is None:
+            return None
+        with boundary(StoreError, f"games of round {part.round} from {part.start} on"):
+            return [Trajectory.model_validate(episode) for episode in json.loads(row[0])]
+
+    def finish(self, experiment: str, round: int, request: str, done: Finished) -> None:
+        """The answer to `request` is durable before anybody is told it exists; no part is left."""
+        row = (experiment, round, request, done.stats.model_dump_json(), done.adapter)
+        with self._transaction():
+            self._db.execute("INSERT OR REPLACE INTO outbox VALUES (?, ?, ?, ?, ?)", row)
+            gone = self._db.execute("DELETE FROM part").rowcount
+        if gone:
+            # What is overwritten in the database still stands in its log until that is emptied.
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def newest(self, experiment: str) -> int | None:
+        """The highest round there is an answer of in the outbox."""
+        found = self._db.execute(
+            "SELECT max(round) FROM outbox WHERE experiment = ?", (experiment,)
+        ).fetchone()[0]
+        return None if found is None else int(found)
+
+    def finished(self, experiment: str, round: int, request: str) -> Finished | None:
+        """The stored answer to exactly this request, if there is one."""
+        row = self._db.execute(
+            "SELECT stats, adapter FROM outbox WHERE experiment = ? AND round = ? AND request = ?",
+            (experiment, round, request),
+        ).fetchone()
+        if row is None:
+            return None
+        return Finished(ClientStats.model_validate_json(row[0]), row[1])
+
+    def close(self) -> None:
+        self._db.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with boundary(StoreError, "buffer write"), self._db:
+            self._db.execute("BEGIN IMMEDIATE")
+            yield

@@ -1,0 +1,135 @@
+"""The run directory: what is written, in which order, and what a restart reads back.
+
+A round is committed or abandoned, never half: its adapter is a content-addressed blob on disk
+(temporary file, fsync, rename, fsync of the folder) before one SQLite transaction names it, and
+only then is the round announced. Everything else in the folder can be made again from these two.
+"""
+
+import json
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from fedse.aggregate.validate import parse_adapter
+from fedse.config.schema import Config
+from fedse.errors import StoreError, boundary
+from fedse.events import Fact, Observer
+from fedse.store.files import write_durably
+from fedse.types import Adapter, AdapterSpec, ClientStats, RoundResult
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS round (
+  idx INTEGER PRIMARY KEY, adapter TEXT NOT NULL, result TEXT
+) STRICT;
+CREATE TABLE IF NOT EXISTS evaluation (
+  round INTEGER NOT NULL, client TEXT NOT NULL, stats TEXT NOT NULL,
+  PRIMARY KEY (round, client)
+) STRICT;
+"""
+
+
+class Run:
+    """An open run directory. Round 0 is the adapter the run began with."""
+
+    def __init__(
+        self,
+        path: Path,
+        config: Config,
+        spec: AdapterSpec,
+        *,
+        clock: Callable[[], float],
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        self.path, self.config, self.spec = path, config, spec
+        self._clock, self._observers = clock, tuple(observers)
+        self._emitting = threading.Lock()
+        with boundary(StoreError, f"run {path}"):
+            (path / "blobs").mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(path / "state.db", isolation_level=None, timeout=30.0)
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = FULL")
+            self._db.executescript(SCHEMA)
+
+    def begin(self, adapter: Adapter) -> None:
+        """The run has a round 0; a run that has begun keeps the one it has."""
+        if self.committed is None:
+            self._insert(0, self.store(adapter), None)
+
+    @property
+    def committed(self) -> int | None:
+        """The last committed round, None before the run has begun."""
+        row = self._db.execute("SELECT max(idx) FROM round").fetchone()
+        return None if row[0] is None else int(row[0])
+
+    def adapter(self, round: int) -> Adapter:
+        """The global adapter after `round`."""
+        row = self._db.execute("SELECT adapter FROM round WHERE idx = ?", (round,)).fetchone()
+        if row is None:
+            raise StoreError(
+                f"run {self.path.name} has no round {round}, committed are 0..{self.committed}",
+                hint="fedse runs",
+            )
+        return self.load(row[0])
+
+    def load(self, digest: str) -> Adapter:
+        """The stored adapter of that digest, checked against it."""
+        adapter = parse_adapter(self.read(digest), self.spec, self.config.aggregate)
+        if adapter.digest != digest:
+            raise StoreError(f"blob {digest} has digest {adapter.digest}: the file was changed")
+        return adapter
+
+    def read(self, digest: str) -> bytes:
+        with boundary(StoreError, f"blob {digest}"):
+            return self._blob(digest).read_bytes()
+
+    def store(self, adapter: Adapter) -> str:
+        """The adapter's bytes are durable under its digest."""
+        target = self._blob(adapter.digest)
+        if not target.exists():
+            write_durably(target, adapter.to_bytes())
+        return adapter.digest
+
+    def commit(self, result: RoundResult) -> None:
+        """The round counts from here on, whatever happens next; its adapter was stored before."""
+        if not self._blob(result.after).exists():
+            raise StoreError(f"round {result.index} names blob {result.after}, which is not stored")
+        self._insert(result.index, result.after, result.model_dump_json())
+
+    def results(self) -> Iterator[RoundResult]:
+        rows = self._db.execute("SELECT result FROM round WHERE result IS NOT NULL ORDER BY idx")
+        for (body,) in rows:
+            yield RoundResult.model_validate_json(body)
+
+    def record_eval(self, round: int, client: str, stats: ClientStats) -> None:
+        """What a client measured of the adapter after `round` is durable."""
+        self._db.execute(
+            "INSERT OR REPLACE INTO evaluation VALUES (?, ?, ?)",
+            (round, client, stats.model_dump_json()),
+        )
+
+    def evals(self, round: int) -> dict[str, ClientStats]:
+        rows = self._db.execute(
+            "SELECT client, stats FROM evaluation WHERE round = ? ORDER BY client", (round,)
+        )
+        return {client: ClientStats.model_validate_json(stats) for client, stats in rows}
+
+    def emit(self, event: str, /, **facts: Fact) -> None:
+        """The event is in events.jsonl, then every observer has seen it."""
+        entry: dict[str, Fact] = {"time": round(self._clock(), 3), "event": event, **facts}
+        # Clients in other processes report through a thread of their own.
+        with self._emitting:
+            with (self.path / "events.jsonl").open("a", encoding="utf-8") as log:
+                log.write(json.dumps(entry) + "\n")
+            for observer in self._observers:
+                observer(event, entry)
+
+    def close(self) -> None:
+        self._db.close()
+
+    def _insert(self, index: int, digest: str, result: str | None) -> None:
+        with boundary(StoreError, f"commit of round {index}"):
+            self._db.execute("INSERT INTO round VALUES (?, ?, ?)", (index, digest, result))
+
+    def _blob(self, digest: str) -> Path:
+        return self.path / "blobs" / f"{digest}.safetensors"

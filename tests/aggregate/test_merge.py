@@ -1,0 +1,154 @@
+"""The algebra of the merge, on real server_round with toy adapters."""
+
+from collections.abc import Sequence
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedse.config.schema import AggregateSection, ClientSection, Config
+from fedse.method.rounds import server_round
+from fedse.method.site import Answer
+from fedse.testing import toy_adapter, toy_spec
+from fedse.types import Adapter, ClientStats
+
+SPEC = toy_spec()
+CURRENT = toy_adapter(SPEC, 0)
+CLIPS = pytest.mark.parametrize("clip", ["none", "median"])
+
+seeds = st.lists(st.integers(1, 10**6), min_size=1, max_size=9, unique=True)
+
+
+def config(clip: str = "median", max_norm: float = 1e4) -> Config:
+    aggregate = AggregateSection(clip=clip, max_norm=max_norm)
+    return Config(clients=(ClientSection(name="a", env="coin"),), aggregate=aggregate)
+
+
+def answers(adapters: Sequence[Adapter | bytes | None]) -> list[Answer]:
+    made = []
+    for i, adapter in enumerate(adapters):
+        data = adapter.to_bytes() if isinstance(adapter, Adapter) else adapter
+        read = None if data is None else (lambda d=data: d)
+        made.append(Answer(f"client-{i}", ClientStats(), read))
+    return made
+
+
+def votes(seed_list: Sequence[int]) -> list[Adapter]:
+    return [toy_adapter(SPEC, seed, scale=1 + seed % 7) for seed in seed_list]
+
+
+@CLIPS
+@given(seed_list=seeds, order=st.integers(0, 10**6))
+def test_the_order_of_clients_changes_no_bit(clip: str, seed_list: list[int], order: int):
+    told = answers(votes(seed_list))
+    shuffled = Random(order).sample(told, len(told))
+    first, second = (server_round(CURRENT, x, config(clip)).adapter for x in (told, shuffled))
+    assert first.digest == second.digest
+
+
+@CLIPS
+@given(seed=st.integers(1, 10**6), copies=st.integers(1, 7))
+def test_equal_adapters_merge_to_themselves(clip: str, seed: int, copies: int):
+    vote = toy_adapter(SPEC, seed)
+    merged = server_round(CURRENT, answers([vote] * copies), config(clip)).adapter
+    assert merged.digest == vote.digest
+
+
+@given(seed_list=seeds)
+def test_without_clipping_it_is_the_mean_of_every_number(seed_list: list[int]):
+    given_votes = votes(seed_list)
+    merged = server_round(CURRENT, answers(given_votes), config("none")).adapter
+    exact = np.mean([v.vector.astype(np.float64) for v in given_votes], axis=0)
+    np.testing.assert_allclose(merged.vector, exact, rtol=1e-6, atol=1e-7)
+
+
+@given(seed_list=st.lists(st.integers(1, 10**6), min_size=3, max_size=9, unique=True))
+def test_clipping_bounds_what_one_client_can_do(seed_list: list[int]):
+    honest = votes(seed_list)
+    norms = sorted(float(np.linalg.norm(v.vector - CURRENT.vector)) for v in honest)
+    giant = Adapter(SPEC, (honest[0].vector * 100).astype(np.float32))
+    merged = server_round(CURRENT, answers([giant, *honest[1:]]), config()).adapter
+    moved = float(np.linalg.norm(merged.vector - CURRENT.vector))
+    assert moved <= norms[-1] * (1 + 1e-6)
+
+
+def test_nobody_voting_leaves_the_adapter_as_it_is():
+    merged = server_round(CURRENT, answers([None, None]), config())
+    assert merged.adapter is CURRENT
+    assert merged.abstained == ("client-0", "client-1")
+    assert merged.voters == ()
+
+
+@given(seed_list=seeds)
+def test_a_client_without_a_success_has_no_vote(seed_list: list[int]):
+    told = answers(votes(seed_list))
+    silent = Answer("silent", ClientStats(), None)
+    with_it, without = (server_round(CURRENT, x, config()) for x in ([*told, silent], told))
+    assert with_it.adapter.digest == without.adapter.digest
+    assert with_it.abstained == ("silent",)
+
+
+def _with(position: int, value: float) -> bytes:
+    vector = toy_adapter(SPEC, 5).vector.copy()
+    vector[position] = value
+    return Adapter(SPEC, vector).to_bytes()
+
+
+OTHER_RANK = toy_adapter(toy_spec(rank=3), 1).to_bytes()
+OTHER_SHAPE = toy_adapter(toy_spec(inputs=3, outputs=4), 1).to_bytes()
+GOOD = toy_adapter(SPEC, 5).to_bytes()
+HOSTILE = {
+    "empty": b"",
+    "garbage": b"\x80\x04cos\nsystem\n" * 20,
+    "truncated": GOOD[:-1],
+    "longer": GOOD + b"\0",
+    "NaN": _with(0, float("nan")),
+    "infinity": _with(13, float("inf")),
+    "minus infinity": _with(3, float("-inf")),
+    "huge A": _with(0, 1e30),
+    "huge B": _with(SPEC.size - 1, 3e38),
+    "another rank": OTHER_RANK,
+    "another shape of the same size": OTHER_SHAPE,
+    "lying header length": b"\xff" * 8 + GOOD[8:],
+    "renamed tensor": GOOD.replace(b"lora_A", b"lora_C"),
+    "another dtype": GOOD.replace(b"F32", b"I32"),
+    "swapped offsets": GOOD.replace(b"[0,32]", b"[1,32]"),
+}
+
+
+@CLIPS
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_an_offender_is_named_and_leaves_no_trace(kind: str, clip: str):
+    honest = answers(votes([3, 4, 5, 6]))
+    offender = Answer("offender", ClientStats(), lambda: HOSTILE[kind])
+    with_it = server_round(CURRENT, [*honest, offender], config(clip))
+    without = server_round(CURRENT, honest, config(clip))
+    assert with_it.adapter.digest == without.adapter.digest
+    assert [e.client for e in with_it.excluded] == ["offender"]
+    assert with_it.excluded[0].reason
+
+
+def test_the_factors_are_bounded_apart():
+    vector = toy_adapter(SPEC, 5).vector.copy()
+    part_a = SPEC.slices[SPEC.tensors[0].name]
+    vector[part_a] *= 1000
+    gauge = Answer("gauge", ClientStats(), lambda: Adapter(SPEC, vector).to_bytes())
+    merged = server_round(CURRENT, [*answers(votes([3])), gauge], config(max_norm=100))
+    assert "factor A has norm" in merged.excluded[0].reason
+
+
+@given(seed_list=seeds, lessons=st.lists(st.integers(0, 50), min_size=9, max_size=9))
+def test_the_weighted_ablation_is_the_mean_by_lessons(seed_list: list[int], lessons: list[int]):
+    adapters, counts = votes(seed_list), [max(1, n) for n in lessons[: len(seed_list)]]
+    told = [
+        answer._replace(stats=ClientStats(buffered=n))
+        for answer, n in zip(answers(adapters), lessons, strict=False)
+    ]
+    settings = config("none").model_copy(
+        update={"aggregate": AggregateSection(type="weighted", clip="none")}
+    )
+    merged = server_round(CURRENT, told, settings).adapter.vector
+    expected = np.average([a.vector.astype(float) for a in adapters], axis=0, weights=counts)
+    assert merged == pytest.approx(expected, rel=1e-5, abs=1e-5)

@@ -1,0 +1,120 @@
+"""Baselines and ablations are settings of the one loop, and nothing else."""
+
+from pathlib import Path
+
+import pytest
+
+from fedse.config.methods import METHODS, apply_method, one_experiment, with_settings
+from fedse.config.schema import (
+    AggregateSection,
+    BufferSection,
+    ClientSection,
+    Config,
+    EvalSection,
+    RolloutSection,
+)
+from fedse.config.schema import RunSection as RunSection
+from fedse.drivers.run import run_local
+from fedse.errors import ConfigError
+from fedse.store.run import Run
+from fedse.testing import open_toy_site, toy_spec
+
+COIN = "fedse.testing:CoinWorld"
+CONFIG = Config(
+    run=RunSection(rounds=3),
+    rollout=RolloutSection(episodes=6),
+    eval=EvalSection(episodes=4),
+    clients=tuple(ClientSection(name=f"c{i}", env=COIN) for i in range(3)),
+)
+
+
+def run_of(path: Path, config: Config) -> Run:
+    run = Run(path, config, toy_spec(), clock=lambda: 0.0)
+    run_local(run, clock=lambda: 0.0, open_site=open_toy_site)
+    return run
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_changes_its_own_settings_only(name: str):
+    for config in apply_method(CONFIG, name):
+        same = config.model_copy(update={"run": CONFIG.run, "clients": CONFIG.clients})
+        assert same == with_settings(CONFIG, METHODS[name].settings)
+        assert config.run.seed == CONFIG.run.seed
+
+
+def test_where_nothing_is_averaged_nothing_is_stepped_beyond():
+    far = with_settings(CONFIG, {"aggregate.step": 3.0})
+    for name in METHODS:
+        for config in apply_method(far, name):
+            alone = len(config.clients) == 1 or config.buffer.pooled
+            assert config.aggregate.step == (1.0 if alone else 3.0)
+
+
+def test_alone_means_one_experiment_per_client():
+    clients = [config.clients for config in apply_method(CONFIG, "local-evolve")]
+    assert clients == [(client,) for client in CONFIG.clients]
+    assert one_experiment(CONFIG, "local-evolve", "c1").clients == (CONFIG.client("c1"),)
+    with pytest.raises(ConfigError, match="3 experiments"):
+        one_experiment(CONFIG, "local-evolve", None)
+    with pytest.raises(ConfigError, match="no method 'fedsee'") as error:
+        one_experiment(CONFIG, "fedsee", None)
+    assert "fed-se" in error.value.hint
+
+
+def test_without_exploration_nothing_is_played_and_a_warm_up_only_delays_it(tmp_path: Path):
+    demonstrated = {"buffer.demonstrations": 4}
+    static = with_settings(CONFIG, {"rollout.episodes": 0, **demonstrated})
+    later = with_settings(CONFIG, {"rollout.warmup": 2, **demonstrated})
+    played = [
+        [s.played for r in run_of(tmp_path / n, c).results() for s in r.stats.values()]
+        for n, c in (("a", static), ("b", later))
+    ]
+    assert played == [[0] * 9, [0] * 6 + [6] * 3]
+
+
+def test_pooled_clients_learn_one_lesson_from_everything(tmp_path: Path):
+    run = run_of(tmp_path, with_settings(CONFIG, {"buffer.pooled": True}))
+    for result in run.results():
+        stats = result.stats.values()
+        assert {s.steps for s in stats} == {sum(s.buffered for s in stats)}
+        assert result.drift is not None
+        assert result.drift.cosine == pytest.approx(dict.fromkeys(result.stats, 1.0))
+
+
+def test_a_part_is_disjoint_and_the_parts_are_everything(tmp_path: Path):
+    parts = [
+        open_toy_site(
+            CONFIG.model_copy(
+                update={"clients": (ClientSection(name="c", env=COIN, part=(k, 3)),)}
+            ),
+            "c",
+            tmp_path / str(k),
+            clock=lambda: 0.0,
+        )
+        for k in (1, 2, 3)
+    ]
+    own = [{task.id for task in site.tasks("train")} for site in parts]
+    assert sum(map(len, own)) == len(set.union(*own)) == 8
+    assert len({tuple(t.id for t in site.tasks("test")) for site in parts}) == 1
+    with pytest.raises(ValueError, match="k <= n"):
+        Config(clients=(ClientSection(name="c", env=COIN, part=(4, 3)),))
+
+
+def test_weights_follow_the_buffers_and_a_step_goes_beyond(tmp_path: Path):
+    plain, far = (
+        run_of(
+            tmp_path / str(step),
+            CONFIG.model_copy(
+                update={
+                    "run": CONFIG.run.model_copy(update={"rounds": 1}),
+                    "aggregate": AggregateSection(step=step, clip="none"),
+                    "buffer": BufferSection(demonstrations=2),
+                }
+            ),
+        )
+        for step in (1.0, 2.0)
+    )
+    start = plain.adapter(0).vector
+    assert far.adapter(1).vector - start == pytest.approx(
+        2 * (plain.adapter(1).vector - start), abs=1e-6
+    )

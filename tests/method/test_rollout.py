@@ -1,0 +1,132 @@
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+
+from fedse.agent.policy import Dialogue, Reply, ScriptedPolicy
+from fedse.envs.base import Step
+from fedse.errors import EnvError, RunError
+from fedse.method.rollout import choose_games, demonstrate, require_sound, rollout
+from fedse.testing import CoinWorld
+from fedse.types import Task
+
+TASKS = CoinWorld(tasks=5).tasks("train")
+
+
+class Fragile(CoinWorld):
+    """Breaks in every second task, in reset or in step."""
+
+    def reset(self, task: Task, *, seed: int) -> Step:
+        if task.id.endswith("1"):
+            raise KeyError("no such room")
+        self.task = task
+        return super().reset(task, seed=seed)
+
+    def step(self, action: str) -> Step:
+        if self.task.id.endswith("3"):
+            raise ZeroDivisionError
+        return super().step(action)
+
+
+class Counting:
+    """Says heads in the second turn and counts how often it was asked."""
+
+    name = "counting"
+
+    def __init__(self) -> None:
+        self.batches: list[int] = []
+
+    def act(self, dialogues: Sequence[Dialogue], *, seed: int) -> list[Reply | None]:
+        self.batches.append(len(dialogues))
+        return [
+            Reply("heads" if d.turns or d.observation.endswith("0") else "tails") for d in dialogues
+        ]
+
+
+def play(make, policy, count=5, **options):
+    games = choose_games(TASKS, count, seed=1)
+    return games, rollout(games, make, policy, round=1, seed=1, **{"batch": 64, **options})
+
+
+def test_all_open_episodes_advance_in_one_call_a_turn():
+    policy = Counting()
+    games, played = play(CoinWorld, policy)
+    assert policy.batches == [5, 4]
+    assert [episode.task for episode in played] == [game.task for game in games]
+    assert all(episode.success for episode in played)
+
+
+def test_the_batch_size_bounds_a_call():
+    policy = Counting()
+    play(CoinWorld, policy, batch=2)
+    assert max(policy.batches) == 2
+
+
+def test_the_turn_cap_truncates():
+    _, played = play(CoinWorld, ScriptedPolicy(lambda d, s: "tails"), max_turns=2)
+    assert {episode.outcome for episode in played} == {"truncated"}
+    assert {len(episode.turns) for episode in played} == {2}
+
+
+def test_a_full_context_truncates():
+    class Full(Counting):
+        def act(self, dialogues, *, seed):
+            return [None for _ in dialogues]
+
+    _, played = play(CoinWorld, Full())
+    assert {episode.outcome for episode in played} == {"truncated"}
+
+
+def test_a_broken_episode_is_data_and_names_its_cause():
+    _, played = play(Fragile, ScriptedPolicy(lambda d, s: "heads"))
+    by_task = {episode.task.id: episode for episode in played}
+    assert by_task["train-1"].error == "coin.reset: KeyError: 'no such room'"
+    assert by_task["train-3"].outcome == "broken"
+    assert Counter(e.outcome for e in played) == {"success": 3, "broken": 2}
+
+
+def test_too_many_broken_episodes_stop_with_the_first_cause():
+    _, played = play(Fragile, ScriptedPolicy(lambda d, s: "heads"))
+    require_sound(played, max_broken=0.4)
+    with pytest.raises(RunError, match=r"2 of 5 episodes broke, the first in task 'train-[13]'"):
+        require_sound(played, max_broken=0.3)
+
+
+def test_a_broken_policy_is_not_data():
+    def broken(dialogue: Dialogue, seed: int) -> str:
+        raise ValueError("out of ideas")
+
+    with pytest.raises(ValueError, match="out of ideas"):
+        play(CoinWorld, ScriptedPolicy(broken))
+
+
+def test_games_pass_over_all_tasks_before_repeating_one():
+    games = choose_games(TASKS, 12, seed=3)
+    assert len({g.task.id for g in games[:5]}) == 5
+    assert max(Counter(g.task.id for g in games).values()) == 3
+    assert len({g.seed for g in games}) == 12
+    assert games == choose_games(TASKS, 12, seed=3) != choose_games(TASKS, 12, seed=4)
+
+
+def test_demonstrations_are_successes_of_round_zero():
+    shown = demonstrate(choose_games(TASKS, 4, seed=1), CoinWorld)
+    assert [(e.success, e.round, e.policy) for e in shown] == [(True, 0, "expert")] * 4
+
+
+def test_a_world_without_an_expert_cannot_demonstrate():
+    class Mute:
+        name, system_prompt, max_turns = "mute", "", 1
+
+        def tasks(self, split):
+            return TASKS
+
+        def reset(self, task, *, seed):
+            return Step("")
+
+        def step(self, action):
+            return Step("", done=True)
+
+        def close(self): ...
+
+    with pytest.raises(EnvError, match="no scripted expert"):
+        demonstrate(choose_games(TASKS, 1, seed=1), Mute)

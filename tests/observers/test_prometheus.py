@@ -1,0 +1,59 @@
+"""What a monitoring system sees of a real toy run, over HTTP."""
+
+import json
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+
+pytest.importorskip("prometheus_client")
+
+from fedse.config.schema import ClientSection, Config, EvalSection, RolloutSection
+from fedse.config.schema import RunSection as RunSection
+from fedse.drivers.run import run_local
+from fedse.observers.prometheus import Watch, monitored
+from fedse.store.run import Run
+from fedse.testing import open_toy_site, toy_spec
+
+SECRET = "canary-4711"
+CONFIG = Config(
+    run=RunSection(rounds=2),
+    rollout=RolloutSection(episodes=6),
+    eval=EvalSection(episodes=4),
+    clients=tuple(
+        ClientSection(name=name, env="fedse.testing:CoinWorld", options={"secret": SECRET})
+        for name in ("a", "b")
+    ),
+)
+
+
+def test_the_numbers_of_a_run_are_served_and_no_text_of_it(tmp_path: Path):
+    with monitored("127.0.0.1", 0, clock=lambda: 0.0, patience=60) as (observer, port):
+        run = Run(tmp_path, CONFIG, toy_spec(), clock=lambda: 0.0, observers=[observer])
+        run_local(run, clock=lambda: 0.0, open_site=open_toy_site)
+        metrics = urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode()
+        health = json.load(urlopen(f"http://127.0.0.1:{port}/health", timeout=5))
+        with pytest.raises(HTTPError, match="404"):
+            urlopen(f"http://127.0.0.1:{port}/other", timeout=5)
+    assert "fedse_round 2.0" in metrics
+    assert 'fedse_members{did="voters"} 2.0' in metrics
+    assert 'fedse_episodes_total{client="a"} 12.0' in metrics
+    sent = 2 * toy_spec().nbytes
+    assert f'fedse_received_bytes_total{{client="b"}} {float(sent)}' in metrics
+    assert SECRET not in metrics
+    assert health == {"well": True, "state": "run.finished", "round": 2, "silent_seconds": 0.0}
+
+
+def test_failure_and_long_silence_are_ill_health():
+    now = [0.0]
+    watch = Watch(clock=lambda: now[0], patience=10)
+    watch("round.started", {"round": 3})
+    assert watch.health().well
+    now[0] = 11.0
+    assert watch.health() == (False, "round.started", 3, 11.0)
+    watch("run.failed", {})
+    assert not watch.health().well
+    watch("run.finished", {})
+    now[0] = 1000.0
+    assert watch.health().well

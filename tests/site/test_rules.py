@@ -1,0 +1,411 @@
+"""The site's rules come before any work, its veto before any training; the server cannot change it.
+
+The sites are toys: an adapter wins as many of the eight held-out games as the test says.
+"""
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedse.agent.policy import Dialogue, ScriptedPolicy
+from fedse.config.schema import Config
+from fedse.errors import ConfigError, FedSEError, WireError
+from fedse.method.site import Site
+from fedse.protocol import Request
+from fedse.site.gate import handle_request
+from fedse.site.rules import (
+    OTHER_EXPERIMENT,
+    PAUSED,
+    STALE,
+    TOO_MANY_BYTES,
+    TOO_MANY_ROUNDS,
+    VETOED,
+    RuleRefusal,
+    SiteRules,
+    first_rules,
+    read_rules,
+    require_allowed,
+    set_pause,
+    write_rules,
+)
+from fedse.site.serve import serve
+from fedse.site.worker import ServedSites, exchange
+from fedse.store.buffer import Finished
+from fedse.testing import open_toy_site, toy_adapter, toy_spec
+from fedse.types import Adapter, ClientStats, Fitted, Trajectory
+
+SPEC = toy_spec()
+ROUNDS = 5
+CONFIG = Config.model_validate(
+    {
+        "run": {"name": "toy", "rounds": ROUNDS},
+        "rollout": {"episodes": 6},
+        "eval": {"episodes": 8},
+        "clients": [
+            {"name": n, "env": "fedse.testing:CoinWorld", "options": {"tasks": 8}} for n in "ab"
+        ],
+    }
+)
+
+
+def request_for(sent: Adapter, round: int = 1, **changes: object) -> Request:
+    fields: dict[str, object] = {
+        "experiment": CONFIG.run.name,
+        "round": round,
+        "agreed": CONFIG.agreed_digest(),
+        "spec": SPEC.identity,
+        "adapter": sent.digest,
+        "train": True,
+        "evaluate": True,
+    }
+    return Request.model_validate({**fields, **changes})
+
+
+def silent(event: str, /, **facts: object) -> None: ...
+
+
+class Bench(NamedTuple):
+    """A toy site with rules, and a count of what it really did."""
+
+    site: Site
+    policy: Path
+    done: list[str]
+    wins: dict[str, int]
+    """By adapter, how many of the eight held-out games it wins."""
+
+    def ask(self, request: Request, adapter: Adapter) -> tuple[Finished, int]:
+        data = adapter.to_bytes()
+        return handle_request(request, data, self.site, CONFIG, policy=self.policy, emit=silent)
+
+    def adapter(self, wins: int) -> Adapter:
+        made = toy_adapter(SPEC, len(self.wins))
+        self.wins[made.digest] = wins
+        return made
+
+    def rule(self, **changes: object) -> None:
+        write_rules(self.policy, read_rules(self.policy).model_copy(update=changes))
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    done: list[str] = []
+    wins: dict[str, int] = {}
+
+    def make_policy(adapter: Adapter, temperature: float) -> ScriptedPolicy:
+        def choose(dialogue: Dialogue, seed: int) -> str:
+            first = dialogue.turns[0].observation if dialogue.turns else dialogue.observation
+            split, _, number = first.partition("-")
+            lost = split == "test" and int(number) >= wins[adapter.digest]
+            return "edge" if lost else "heads"
+
+        return ScriptedPolicy(choose, name=adapter.digest)
+
+    site = open_toy_site(CONFIG, "a", tmp_path, clock=time.time)
+    plain_play, plain_fit = site.play, site.fit
+
+    def play(games, *args, **options) -> list[Trajectory]:
+        done.append(f"play {games[0].task.split}")
+        return plain_play(games, *args, **options)
+
+    def fit(*given) -> Fitted:
+        done.append("fit")
+        return plain_fit(*given)
+
+    site = replace(site, make_policy=make_policy, play=play, fit=fit)
+    write_rules(tmp_path / "policy.toml", first_rules(CONFIG, adapter_bytes=SPEC.nbytes))
+    yield Bench(site, tmp_path / "policy.toml", done, wins)
+    site.buffer.close()
+
+
+REFUSED: dict[str, tuple[dict[str, object], dict[str, object], int]] = {
+    "an experiment the site does not allow": ({"experiments": ("other",)}, {}, OTHER_EXPERIMENT),
+    "no experiment allowed": ({"experiments": ()}, {}, OTHER_EXPERIMENT),
+    "a round beyond the site's": ({"max_rounds": 2}, {"round": 3}, TOO_MANY_ROUNDS),
+    "a round beyond the agreed ones": ({"max_rounds": 99}, {"round": 6}, TOO_MANY_ROUNDS),
+    "round zero": ({}, {"round": 0}, TOO_MANY_ROUNDS),
+    "an evaluation far beyond": ({}, {"round": 7, "train": False}, TOO_MANY_ROUNDS),
+    "more bytes than the site allows": ({"max_bytes_up": SPEC.nbytes - 1}, {}, TOO_MANY_BYTES),
+}
+
+
+@pytest.mark.parametrize(("rules", "asked", "number"), REFUSED.values(), ids=REFUSED.keys())
+def test_the_rules_refuse_before_any_work(bench: Bench, rules, asked, number):
+    adapter = bench.adapter(8)
+    bench.rule(**rules)
+    with pytest.raises(RuleRefusal) as refusal:
+        bench.ask(request_for(adapter, **asked), adapter)
+    assert refusal.value.exit_code == number
+    assert bench.done == []
+
+
+def test_what_is_allowed_is_done(bench: Bench):
+    adapter = bench.adapter(8)
+    got, number = bench.ask(request_for(adapter), adapter)
+    assert (number, got.stats.eval_succeeded) == (0, 8)
+    assert got.adapter is not None
+    assert bench.done == ["play test", "play train", "fit"]
+
+
+def test_the_last_adapter_may_be_measured_after_the_last_round(bench: Bench):
+    adapter = bench.adapter(3)
+    got, number = bench.ask(request_for(adapter, round=ROUNDS + 1, train=False), adapter)
+    assert (number, got.stats.eval_succeeded, got.adapter) == (0, 3, None)
+
+
+def test_a_paused_site_does_nothing_has_no_vote_and_goes_on_when_resumed(bench: Bench):
+    adapter = bench.adapter(8)
+    set_pause(bench.policy, True)
+    assert bench.ask(request_for(adapter), adapter) == (Finished(ClientStats(), None), PAUSED)
+    assert bench.done == []
+    set_pause(bench.policy, False)
+    got, number = bench.ask(request_for(adapter), adapter)
+    assert number == 0
+    assert got.adapter is not None
+
+
+def test_a_pause_holds_back_even_finished_work(bench: Bench):
+    adapter = bench.adapter(8)
+    bench.ask(request_for(adapter), adapter)
+    set_pause(bench.policy, True)
+    assert bench.ask(request_for(adapter), adapter) == (Finished(ClientStats(), None), PAUSED)
+
+
+def test_pausing_keeps_the_owners_words(bench: Bench):
+    bench.policy.write_text("# ask Ann first\n" + bench.policy.read_text())
+    before = read_rules(bench.policy)
+    set_pause(bench.policy, True)
+    assert "# ask Ann first" in bench.policy.read_text()
+    assert read_rules(bench.policy) == before.model_copy(update={"pause": True})
+
+
+RULES = 'experiments = ["toy"]\nmax_rounds = 5\nmax_bytes_up = 9999\n'
+BROKEN = {
+    "no file": None,
+    "not TOML": "pause = ",
+    "an unknown rule": f"{RULES}max_hours = 1\n",
+    "a rule missing": RULES.replace("max_bytes_up = 9999", ""),
+    "a rule of another kind": RULES.replace('["toy"]', '"toy"'),
+    "text for a number": RULES.replace("5", '"5"'),
+}
+
+
+def test_these_rules_unbroken_can_be_read(bench: Bench):
+    bench.policy.write_text(RULES)
+    assert read_rules(bench.policy).max_bytes_up == 9999
+
+
+@pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN.keys())
+def test_rules_that_cannot_be_read_refuse_everything(bench: Bench, text: str | None):
+    adapter = bench.adapter(8)
+    bench.policy.unlink() if text is None else bench.policy.write_text(text)
+    with pytest.raises(ConfigError, match=r"policy\.toml"):
+        bench.ask(request_for(adapter), adapter)
+    assert bench.done == []
+
+
+@given(st.integers(0, 10), st.integers(0, 10), st.integers(-2, 12), st.booleans())
+def test_the_server_can_only_tighten(mine: int, agreed: int, asked: int, train: bool):
+    policy = SiteRules(experiments=("toy",), max_rounds=mine, max_bytes_up=SPEC.nbytes)
+    run = CONFIG.run.model_copy(update={"rounds": agreed})
+    config = CONFIG.model_copy(update={"run": run})
+    request = request_for(toy_adapter(SPEC, 0), round=asked, train=train)
+    try:
+        require_allowed(policy, request, config, SPEC.nbytes)
+        allowed = True
+    except RuleRefusal:
+        allowed = False
+    assert allowed == (1 <= asked <= min(mine, agreed) + (not train))
+
+
+def test_a_request_has_no_field_that_could_carry_a_rule():
+    assert not set(Request.model_fields) & set(SiteRules.model_fields)
+
+
+def test_without_a_policy_a_worker_answers_as_before(bench: Bench):
+    adapter = bench.adapter(8)
+    request, data = request_for(adapter), adapter.to_bytes()
+    got = handle_request(request, data, bench.site, CONFIG, policy=None, emit=silent)
+    assert got == (serve(request, data, bench.site, CONFIG, emit=silent), 0)
+
+
+# (held-out wins of the accepted adapter, of the next one, allowed drop) -> whether it is vetoed
+DROPS = {
+    "better": (2, 8, 0.25, False),
+    "equal": (5, 5, 0.0, False),
+    "just as much as allowed": (8, 6, 0.25, False),
+    "one game more than allowed": (8, 5, 0.25, True),
+    "any loss where none is allowed": (8, 7, 0.0, True),
+    "everything lost but all allowed": (8, 0, 1.0, False),
+    "everything lost": (8, 0, 0.5, True),
+    "already nothing": (0, 0, 0.0, False),
+}
+
+
+@pytest.mark.parametrize(("first", "then", "drop", "veto"), DROPS.values(), ids=DROPS.keys())
+def test_a_veto_is_for_a_drop_beyond_the_allowed_one(bench: Bench, first, then, drop, veto):
+    bench.rule(veto_drop=drop)
+    good, next_ = bench.adapter(first), bench.adapter(then)
+    assert bench.ask(request_for(good, 1), good)[1] == 0
+    bench.done.clear()
+    got, number = bench.ask(request_for(next_, 2), next_)
+    assert number == (VETOED if veto else 0)
+    assert (got.adapter is None) == veto
+    assert ("fit" in bench.done) == ("play train" in bench.done) == (not veto)
+    assert (got.stats.eval_played, got.stats.eval_succeeded) == (8, then)
+    assert bench.done.count("play test") == 1, "one evaluation serves the veto and the answer"
+
+
+def test_a_vetoed_adapter_leaves_no_trace_and_the_next_good_one_is_trained_from(bench: Bench):
+    bench.rule(veto_drop=0.25)
+    good, bad, again = bench.adapter(8), bench.adapter(0), bench.adapter(7)
+    bench.ask(request_for(good, 1), good)
+    lessons = len(bench.site.buffer)
+    assert bench.ask(request_for(bad, 2), bad)[1] == VETOED
+    assert len(bench.site.buffer) == lessons
+    got, number = bench.ask(request_for(again, 3), again)
+    assert number == 0
+    assert got.adapter is not None
+
+
+def test_the_reference_is_the_last_accepted_adapter_not_the_vetoed_one(bench: Bench):
+    bench.rule(veto_drop=0.25)
+    for round, (wins, number) in enumerate([(8, 0), (3, VETOED), (4, VETOED), (6, 0), (4, 0)], 1):
+        adapter = bench.adapter(wins)
+        assert bench.ask(request_for(adapter, round), adapter)[1] == number
+
+
+def test_the_same_request_gets_the_same_answer_and_no_new_work(bench: Bench):
+    bench.rule(veto_drop=0.25)
+    good, bad = bench.adapter(8), bench.adapter(0)
+    first = [bench.ask(request_for(good, 1), good), bench.ask(request_for(bad, 2), bad)]
+    bench.done.clear()
+    assert bench.ask(request_for(bad, 2), bad) == first[1]
+    assert bench.ask(request_for(good, 1), good)[0].adapter == first[0][0].adapter
+    assert "fit" not in bench.done
+
+
+def test_an_owner_who_loosens_the_rule_is_obeyed_at_once(bench: Bench):
+    bench.rule(veto_drop=0.25)
+    good, bad = bench.adapter(8), bench.adapter(4)
+    bench.ask(request_for(good, 1), good)
+    assert bench.ask(request_for(bad, 2), bad)[1] == VETOED
+    bench.rule(veto_drop=0.5)
+    got, number = bench.ask(request_for(bad, 3), bad)
+    assert number == 0
+    assert got.adapter is not None
+
+
+def test_a_veto_needs_held_out_games(bench: Bench):
+    bench.rule(veto_drop=0.25)
+    adapter = bench.adapter(8)
+    none = CONFIG.model_copy(update={"eval": CONFIG.eval.model_copy(update={"episodes": 0})})
+    request = request_for(adapter, agreed=none.agreed_digest())
+    with pytest.raises(ConfigError, match=r"eval\.episodes is 0"):
+        handle_request(
+            request, adapter.to_bytes(), bench.site, none, policy=bench.policy, emit=silent
+        )
+    assert bench.done == []
+
+
+def test_a_veto_the_server_did_not_ask_to_measure_tells_no_numbers(bench: Bench):
+    bench.rule(veto_drop=0.25)
+    good, bad = bench.adapter(8), bench.adapter(0)
+    bench.ask(request_for(good, 1, evaluate=False), good)
+    got, number = bench.ask(request_for(bad, 2, evaluate=False), bad)
+    assert (got, number) == (Finished(ClientStats(), None), VETOED)
+
+
+@pytest.mark.parametrize("change", ["agreed", "spec", "adapter"])
+def test_a_veto_evaluates_nothing_that_was_not_agreed(bench: Bench, change: str):
+    bench.rule(veto_drop=0.25)
+    adapter = bench.adapter(8)
+    with pytest.raises(WireError):
+        bench.ask(request_for(adapter, **{change: "0" * 64}), adapter)
+    assert bench.done == []
+
+
+@pytest.mark.parametrize("policy", [True, False], ids=["with rules", "without rules"])
+def test_a_round_that_is_over_is_not_worked_on_again(bench: Bench, policy: bool):
+    """But what is in the outbox is answered, and the newest round can be asked anew."""
+    bench = bench if policy else bench._replace(policy=None)
+    first, second, other = (bench.adapter(8) for _ in range(3))
+    known = bench.ask(request_for(first, 1), first)
+    bench.ask(request_for(second, 3), second)
+    bench.done.clear()
+    for round in (1, 2):
+        with pytest.raises(RuleRefusal, match=f"asked for round {round} .* is 3") as refusal:
+            bench.ask(request_for(other, round), other)
+        assert refusal.value.exit_code == STALE == 35
+    assert bench.ask(request_for(first, 1), first) == known
+    assert bench.done == []
+    assert bench.ask(request_for(other, 3), other)[1] == 0
+    assert "fit" in bench.done
+
+
+def test_after_the_last_evaluation_no_round_is_worked_on_again(bench: Bench):
+    first, last = bench.adapter(8), bench.adapter(8)
+    bench.ask(request_for(first, ROUNDS), first)
+    got, number = bench.ask(request_for(last, ROUNDS + 1, train=False), last)
+    assert (number, got.adapter) == (0, None)
+    assert bench.ask(request_for(last, ROUNDS + 1, train=False), last) == (got, 0)
+    with pytest.raises(RuleRefusal):
+        bench.ask(request_for(last, ROUNDS), last)
+
+
+def test_the_owner_may_let_a_server_go_back(bench: Bench):
+    first, second, other = (bench.adapter(8) for _ in range(3))
+    bench.ask(request_for(first, 1), first)
+    bench.ask(request_for(second, 2), second)
+    bench.rule(earlier_rounds=True)
+    got, number = bench.ask(request_for(other, 1), other)
+    assert number == 0
+    assert got.adapter is not None
+
+
+def test_another_experiments_rounds_do_not_count(bench: Bench):
+    bench.site.buffer.finish("earlier", 9, "0" * 64, Finished(ClientStats(), None))
+    adapter = bench.adapter(8)
+    assert bench.ask(request_for(adapter, 1), adapter)[1] == 0
+
+
+class Wire:
+    """A connection that asks one thing and keeps the answer."""
+
+    def __init__(self, request: Request, adapter: Adapter) -> None:
+        asked = {"client": None, "request": request.model_dump(mode="json")}
+        self._frames = [json.dumps(asked).encode(), adapter.to_bytes()]
+        self.said: list[bytes] = []
+
+    def recv_bytes(self, maxlength: int | None = None) -> bytes:
+        return self._frames.pop(0)
+
+    def send_bytes(self, buf: bytes) -> None:
+        self.said.append(buf)
+
+
+@pytest.mark.parametrize(
+    ("rules", "number"),
+    [({"pause": True}, PAUSED), ({"max_rounds": 0}, TOO_MANY_ROUNDS), ({}, 0)],
+)
+def test_a_worker_says_only_the_number(bench: Bench, rules, number):
+    bench.rule(**rules)
+    adapter = bench.adapter(8)
+    sites = ServedSites(CONFIG, ["a"], lambda _: bench.site, bench.policy)
+    wire = Wire(request_for(adapter), adapter)
+    exchange(wire, sites)
+    said = json.loads(wire.said[0])
+    assert (said["client"], said["fault"]) == (0, number)
+    assert (wire.said[1] == b"") == bool(number)
+
+
+def test_refusals_are_errors_of_the_tree_with_a_next_step(bench: Bench):
+    error = RuleRefusal(TOO_MANY_BYTES, "an adapter has too many bytes")
+    assert isinstance(error, FedSEError)
+    assert "policy.toml" in error.hint

@@ -1,0 +1,185 @@
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fedse.errors import StoreError
+from fedse.store.buffer import Buffer, Finished, RolloutPart
+from fedse.types import ClientStats, Task, Trajectory, Turn
+
+
+def episode(number: int, *, round: int = 1) -> Trajectory:
+    return Trajectory(
+        task=Task(env="maze", id=str(number), split="train"),
+        seed=0,
+        turns=(Turn(observation="here", action=f"go {number}"),),
+        outcome="success",
+        reward=1.0,
+        policy="p",
+        round=round,
+    )
+
+
+@pytest.fixture
+def buffer(tmp_path: Path) -> Buffer:
+    return Buffer(tmp_path / "home" / "buffer.db")
+
+
+def test_it_accumulates_and_never_counts_twice(buffer: Buffer):
+    buffer.add([episode(1), episode(2), episode(1)], experiment="e")
+    buffer.add([episode(2, round=2), episode(3, round=2)], experiment="e")
+    assert [e.task.id for e in buffer.lessons("e", 2)] == ["1", "2", "3"]
+    assert (buffer.added("e", 1), buffer.added("e", 2)) == (2, 1)
+
+
+def test_shorter_memories_still_learn_what_was_met_again(buffer: Buffer):
+    buffer.add([episode(0, round=0)], experiment="e")
+    buffer.add([episode(1), episode(2)], experiment="e")
+    buffer.add([episode(2, round=2), episode(3, round=2)], experiment="e")
+
+    def ids(history: str) -> list[str]:
+        return [e.task.id for e in buffer.lessons("e", 2, history)]
+
+    assert ids("all") == ["0", "1", "2", "3"]
+    assert ids("demonstrations") == ["0", "2", "3"]
+    assert ids("round") == ["2", "3"]
+
+
+def test_every_game_is_on_record_once_and_none_is_learned_from(buffer: Buffer):
+    lost = episode(1).model_copy(update={"outcome": "failure"})
+    for _ in range(2):
+        buffer.record_played([lost, episode(2)], experiment="e", bodies=True)
+    buffer.record_played([episode(3, round=2)], experiment="e", bodies=False)
+    found = list(buffer.played("e"))
+    assert [(p.round, p.position, p.task, p.outcome) for p in found] == [
+        (1, 0, "1", "failure"),
+        (1, 1, "2", "success"),
+        (2, 0, "3", "success"),
+    ]
+    assert [p.episode for p in found] == [lost, episode(2), None]
+    assert list(buffer.lessons("e", 9)) == []
+
+
+def test_a_round_learns_from_the_past_and_from_other_experiments_only(buffer: Buffer):
+    buffer.add([episode(1, round=5)], experiment="earlier")
+    buffer.add([episode(2, round=1)], experiment="e")
+    buffer.add([episode(3, round=2)], experiment="e")
+    assert [e.task.id for e in buffer.lessons("e", 1)] == ["1", "2"]
+
+
+def test_episodes_come_back_as_they_were(buffer: Buffer):
+    buffer.add([episode(1)], experiment="e")
+    assert list(buffer.lessons("e", 1)) == [episode(1)]
+
+
+def test_the_outbox_answers_exactly_the_request_it_was_given(buffer: Buffer):
+    done = Finished(ClientStats(played=3, loss=0.5), b"bytes")
+    buffer.finish("e", 1, "request", done)
+    assert buffer.finished("e", 1, "request") == done
+    assert buffer.finished("e", 1, "another") is None
+    assert buffer.finished("e", 2, "request") is None
+    buffer.finish("e", 2, "r", Finished(ClientStats(), None))
+    assert buffer.finished("e", 2, "r") == Finished(ClientStats(), None)
+
+
+def test_the_newest_answer_is_that_of_the_highest_round(buffer: Buffer):
+    assert buffer.newest("e") is None
+    for round in (2, 7, 5):
+        buffer.finish("e", round, "request", Finished(ClientStats(), None))
+    buffer.finish("other", 9, "request", Finished(ClientStats(), None))
+    assert buffer.newest("e") == 7
+
+
+PART = RolloutPart("e", 1, "train", 0, "identity")
+
+
+@pytest.mark.parametrize("field", RolloutPart._fields)
+def test_a_part_is_found_under_exactly_its_name(buffer: Buffer, field: str):
+    buffer.keep_part(PART, [episode(1), episode(2)])
+    other = {"round": 2, "split": "test", "start": 4}.get(field, "other")
+    assert buffer.part(PART) == [episode(1), episode(2)]
+    assert buffer.part(PART._replace(**{field: other})) is None
+
+
+def test_a_part_comes_back_as_it_was_whatever_was_said(buffer: Buffer):
+    turn = Turn(observation="half \ud83d", action="\x00", context_ids=(1,), action_ids=(2, 3))
+    odd = episode(1).model_copy(update={"turns": (turn,), "reward": float("nan")})
+    buffer.keep_part(PART, [odd])
+    [back] = buffer.part(PART) or []
+    assert back.reward != back.reward
+    assert back.model_copy(update={"reward": 1.0}) == odd.model_copy(update={"reward": 1.0})
+
+
+def test_parts_of_one_round_are_there_together_and_of_two_rounds_never(buffer: Buffer):
+    parts = [PART, PART._replace(start=4), PART._replace(split="test")]
+    for part in parts:
+        buffer.keep_part(part, [episode(1)])
+    assert all(buffer.part(part) for part in parts)
+    later = PART._replace(round=2)
+    buffer.keep_part(later, [episode(1, round=2)])
+    assert [buffer.part(part) for part in parts] == [None] * 3
+    assert buffer.part(later)
+
+
+def test_no_word_of_a_part_is_on_disk_after_the_answer(buffer: Buffer, tmp_path: Path):
+    said = "the patient's name is Canary"
+    turn = Turn(observation=said, action="go")
+    for round, start in ((1, 0), (2, 0), (2, 4)):
+        told = [episode(n).model_copy(update={"turns": (turn,) * 40}) for n in range(4)]
+        buffer.keep_part(PART._replace(round=round, start=start), told)
+
+    def on_disk() -> bool:
+        return any(said.encode() in file.read_bytes() for file in (tmp_path / "home").iterdir())
+
+    assert on_disk()
+    buffer.finish("e", 2, "request", Finished(ClientStats(), None))
+    assert not on_disk()
+
+
+def test_nobody_else_can_read_it(buffer: Buffer, tmp_path: Path):
+    buffer.add([episode(1)], experiment="e")
+    for path in (tmp_path / "home").iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+    assert stat.S_IMODE((tmp_path / "home").stat().st_mode) == 0o700
+
+
+def test_a_newer_schema_is_refused(tmp_path: Path):
+    import sqlite3
+
+    with sqlite3.connect(tmp_path / "b.db") as db:
+        db.execute("PRAGMA user_version = 99")
+    with pytest.raises(StoreError, match="schema 99"):
+        Buffer(tmp_path / "b.db")
+
+
+WRITER = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from test_buffer import Buffer, episode
+buffer = Buffer(Path(sys.argv[1]))
+for n in range(100000):
+    buffer.add([episode(2 * n), episode(2 * n + 1)], experiment="e")
+    print(n, flush=True)
+"""
+
+
+def test_an_acknowledged_episode_survives_kill_nine(tmp_path: Path):
+    code = WRITER.format(tests=str(Path(__file__).parent))
+    path = tmp_path / "buffer.db"
+    writer = subprocess.Popen([sys.executable, "-c", code, path], stdout=subprocess.PIPE, text=True)
+    assert writer.stdout is not None
+    for line in writer.stdout:
+        if int(line) == 50:
+            os.kill(writer.pid, signal.SIGKILL)
+            break
+    acknowledged = 50 + sum(1 for _ in writer.stdout)
+    writer.wait(timeout=30)
+    kept = [int(e.task.id) for e in Buffer(path).lessons("e", 1)]
+    assert len(kept) >= 2 * (acknowledged + 1)
+    assert kept == list(range(len(kept)))
+    assert len(kept) % 2 == 0

@@ -1,0 +1,177 @@
+"""A real federation on this machine: its own commands in their own processes, TLS and keys on.
+
+Everything is started as its user would start it: `fedse federation start` and `fedse site start`.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from fedse.config.file import parse_config
+from fedse.drivers.run import run_local
+from fedse.federation import folder
+from fedse.federation.enrolment import read_request
+from fedse.federation.folder import Card, Federation
+from fedse.federation.home import agreed_config, join
+from fedse.federation.invite import read_invite
+from fedse.flower.messages.bundle import own_digest
+from fedse.flower.ops.processes import QUIET, free_ports
+from fedse.store.run_folder import create_run, open_run
+from fedse.types import RoundResult
+
+REPOSITORY = Path(__file__).parents[2]
+KILL_SWITCH = Path(__file__).parent / "kill_switch"
+
+
+class Field:
+    """A federation's folder, its sites' homes, and what of it runs."""
+
+    def __init__(self, path: Path, experiment: str) -> None:
+        self.path, self.plan = path, path / "plan"
+        self.plan.mkdir(parents=True)
+        self.config = parse_config(experiment, "experiment")
+        port, link = free_ports(2)
+        card = Card(
+            name=self.config.run.name, host="localhost", port=port, link_port=link,
+            bundle=own_digest(), fingerprint="",
+        )  # fmt: skip
+        now = datetime.now(UTC)
+        self.federation: Federation = folder.create(
+            path / "federation", self.config, given=experiment, card=card, now=now, clock=time.time
+        )
+        self.sites = [client.name for client in self.config.clients]
+        for site in self.sites:
+            self._enrol(site)
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def _enrol(self, site: str) -> None:
+        now, client = int(time.time()), self.config.client(site)
+        file = folder.invite(self.federation, site, nonce=site * 8, now=now, hours=1)
+        offered = read_invite(file, trusted=self.federation.card.fingerprint, now=now)
+        agreed = agreed_config(offered, env=client.env, options=client.options, base=None)
+        made = join(offered, agreed, self.home(site), bundle=own_digest())
+        folder.enrol(self.federation, read_request(made.path / "enrolment.json"), now=now)
+
+    def home(self, site: str) -> Path:
+        return self.path / site
+
+    def start_server(self, *options: str) -> None:
+        where = ["--dir", str(self.federation.path), "--wait", "120", "--json", *options]
+        self._start("server", ["federation", "start", *where])
+
+    def start_site(self, site: str) -> None:
+        self._start(site, ["site", "start", "--home", str(self.home(site))])
+
+    def _start(self, name: str, arguments: list[str]) -> None:
+        with (self.path / f"{name}.log").open("ab") as log:
+            self.running[name] = subprocess.Popen(
+                [sys.executable, "-m", "fedse", *arguments],
+                env=self._environment(),
+                cwd=self.path,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+
+    def _environment(self) -> Mapping[str, str]:
+        found = os.pathsep.join([str(KILL_SWITCH), str(REPOSITORY)])
+        return {**os.environ, **QUIET, "PYTHONPATH": found, "FEDSE_KILL_PLAN": str(self.plan)}
+
+    def order(self, who: str, event: str, round: int) -> None:
+        """`who` will be dead when it has said `event` in this round."""
+        (self.plan / f"{who}@{event}@{round}").touch()
+
+    def killed(self) -> list[dict[str, Any]]:
+        """The kills that happened, in their order."""
+        return lines(self.plan / "killed.jsonl")
+
+    def kill(self, owner: str, name: str) -> float:
+        """The process `name` that the server or a site keeps is dead; when that was."""
+        for process in self.roll(owner):
+            if process["name"] == name:
+                os.kill(process["pid"], signal.SIGKILL)
+                return time.time()
+        raise AssertionError(f"{owner} has no {name} running")
+
+    def roll(self, owner: str) -> list[dict[str, Any]]:
+        """What the server or a site has running, by its own record."""
+        logs = (self.federation.path if owner == "server" else self.home(owner)) / "logs"
+        rolls = [json.loads(file.read_text()) for file in logs.glob("running-*.json")]
+        return [process for roll in rolls for process in roll["running"]]
+
+    def kill_starter(self, name: str) -> float:
+        """`fedse federation start` or `fedse site start` is dead; what it had started is not."""
+        starter = self.running.pop(name)
+        starter.kill()
+        starter.wait()
+        return time.time()
+
+    def events(self) -> list[dict[str, Any]]:
+        return lines(self.federation.run / "events.jsonl")
+
+    def results(self) -> list[RoundResult]:
+        with closing(open_run(self.federation.run, clock=time.time)) as run:
+            return list(run.results())
+
+    def wait(self, seconds: float, *, until: Callable[[], bool]) -> None:
+        """The condition came true in time; the last lines of all logs are told if it did not."""
+        ends = time.monotonic() + seconds
+        while not until():
+            assert time.monotonic() < ends, f"waited {seconds:.0f} s\n{self.last_words()}"
+            time.sleep(0.1)
+
+    def wait_for_end(self, seconds: float) -> int:
+        """Exit code of the server, which has committed all rounds or given up."""
+        ends = time.monotonic() + seconds
+        while (code := self.running["server"].poll()) is None:
+            assert time.monotonic() < ends, f"waited {seconds:.0f} s\n{self.last_words()}"
+            time.sleep(0.2)
+        return code
+
+    def last_words(self) -> str:
+        logs = [self.path / f"{name}.log" for name in ("server", *self.sites)]
+        found = [log for log in logs if log.exists()]
+        return "\n".join(f"{log.name}: {log.read_text()[-1500:]}" for log in found)
+
+    def end(self) -> dict[str, int]:
+        """Nothing that was started here runs; exit codes of what did, told to stop by SIGTERM."""
+        for process in self.running.values():
+            process.send_signal(signal.SIGTERM)
+        codes = {name: process.wait(90) for name, process in self.running.items()}
+        self.running.clear()
+        return codes
+
+
+@contextmanager
+def field(path: Path, experiment: str) -> Iterator[Field]:
+    """A federation whose sites are enrolled; nothing runs yet, and nothing does afterwards."""
+    made = Field(path, experiment)
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+def undisturbed(path: Path, experiment: str) -> tuple[list[RoundResult], Path]:
+    """What the local driver commits with the same settings, and the folder it did it in."""
+    config, now = parse_config(experiment, "experiment"), datetime.now(UTC)
+    local = create_run(path, config, given=experiment, name="local", now=now, clock=time.time)
+    with closing(local):
+        run_local(local)
+        return list(local.results()), local.path
+
+
+def lines(file: Path) -> list[dict[str, Any]]:
+    """The records of a file to which lines are added; the last may still be being written."""
+    if not file.exists():
+        return []
+    text = file.read_text()
+    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]

@@ -1,0 +1,79 @@
+"""On PYTHONPATH of a real federation: a process ends itself by SIGKILL where a plan says so.
+
+Python imports this file at its start. The plan is a folder of empty files named WHO@EVENT@ROUND;
+the process that emits the event takes the file away and is dead before its next instruction. WHO
+is `server` or a client. Nothing of fedse knows about it.
+"""
+
+import importlib.abc
+import importlib.machinery
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+PLAN = os.environ.get("FEDSE_KILL_PLAN", "")
+
+
+def strike(who, event, facts):
+    """The process is dead if the plan holds this moment."""
+    order = Path(PLAN) / f"{who}@{event}@{facts.get('round')}"
+    try:
+        order.unlink()
+    except FileNotFoundError:
+        return
+    line = {"time": time.time(), "who": who, "event": event, "round": facts.get("round")}
+    with open(Path(PLAN) / "killed.jsonl", "a") as log:
+        log.write(json.dumps(line) + "\n")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def arm_run(module):
+    emit = module.Run.emit
+
+    def emit_and_strike(self, event, /, **facts):
+        emit(self, event, **facts)
+        strike("server", event, facts)
+
+    module.Run.emit = emit_and_strike
+
+
+def arm_gate(module):
+    answered = module.answered
+
+    def answered_or_dead(*given, emit, **options):
+        def emit_and_strike(event, /, **facts):
+            emit(event, **facts)
+            strike(facts.get("client"), event, facts)
+
+        return answered(*given, emit=emit_and_strike, **options)
+
+    module.answered = answered_or_dead
+
+
+ARMED = {"fedse.store.run": arm_run, "fedse.site.gate": arm_gate}
+
+
+class Arming(importlib.abc.MetaPathFinder):
+    """Finds as Python does, and changes the two modules once they are loaded."""
+
+    def find_spec(self, name, path, target=None):
+        if name not in ARMED:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is None or spec.loader is None:
+            return None
+        load = spec.loader.exec_module
+
+        def load_and_arm(module):
+            load(module)
+            ARMED[name](module)
+
+        spec.loader.exec_module = load_and_arm
+        return spec
+
+
+if PLAN:
+    sys.meta_path.insert(0, Arming())
