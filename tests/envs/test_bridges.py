@@ -18,6 +18,7 @@ from fedse.envs.bridges.mcp_tools import McpTools
 from fedse.envs.conformance.check import check_env
 from fedse.errors import ConfigError, EnvError
 from fedse.method.rollout import Game, rollout
+from tests.envs.kept import assert_all_kept
 
 ROOT = Path(__file__).parents[2]
 GYMNASIUM = "fedse.envs.bridges.gymnasium_text:GymnasiumText"
@@ -73,9 +74,7 @@ class TestGymnasium:
     pytest.importorskip("gymnasium")
 
     def test_it_keeps_every_promise_with_an_expert(self) -> None:
-        report = check_env(GYMNASIUM, TAXI, tasks=5)
-        assert report.failed == (), report.checks
-        assert not any(check.skipped for check in report.checks)
+        assert_all_kept(check_env(GYMNASIUM, TAXI, tasks=5))
 
     def test_it_keeps_every_promise_without_an_expert(self) -> None:
         options = {name: TAXI[name] for name in ("env", "render", "parse")}
@@ -181,9 +180,7 @@ class TestMcp:
     def test_it_keeps_every_promise(self, fresh_process: bool) -> None:
         pytest.importorskip("mcp")
         options = {**SUPPORT, "fresh_process": fresh_process}
-        report = check_env(MCP, options, tasks=1, hash_seeds=(1,))
-        assert report.failed == (), report.checks
-        assert not any(check.skipped for check in report.checks)
+        assert_all_kept(check_env(MCP, options, tasks=1, hash_seeds=(1,)))
 
     def test_the_expert_solves_every_task_and_haste_does_not(self, support: McpTools) -> None:
         for task in support.tasks("test"):

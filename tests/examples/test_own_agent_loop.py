@@ -63,6 +63,7 @@ def test_a_round_is_token_exact(site: Site) -> None:
     assert len(played) == 12
     assert not [episode.error for episode in played if episode.error]
     for episode in played:
+        assert episode.turns
         for number, turn in enumerate(episode.turns):
             before = Dialogue("maze", episode.turns[:number], turn.observation)
             assert turn.context_ids == encoder.context(before)

@@ -26,7 +26,9 @@ def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     argv = ["export", "trajectories", "made", "--to", "inspect", "--out", str(tmp_path / "logs")]
     assert start(argv) == 0
     assert start(argv) == 7, "logs are not replaced"
-    return sorted((tmp_path / "logs").iterdir())
+    made = sorted((tmp_path / "logs").iterdir())
+    assert len(made) == 2
+    return made
 
 
 def test_without_inspect_the_line_to_install_it_is_told(

@@ -46,6 +46,7 @@ def test_flower_finds_our_programs_first_whatever_the_server_asks_for(scene: Sce
     env = serve_site.node_environment(home, home.path / "flower")
     assert env["PATH"].split(os.pathsep)[0] == str(home.path / "bin")
     assert env["FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION"] == "1"
+    assert "flwr-clientapp" in TASK_TYPE_TO_COMMAND.values()
     for name in TASK_TYPE_TO_COMMAND.values():
         found = subprocess.run(
             ["/bin/sh", "-c", f"command -v {name}"], env=env, capture_output=True, text=True

@@ -142,7 +142,9 @@ def test_no_word_of_a_part_is_on_disk_after_the_answer(buffer: Buffer, tmp_path:
 
 def test_nobody_else_can_read_it(buffer: Buffer, tmp_path: Path):
     buffer.add([episode(1)], experiment="e")
-    for path in (tmp_path / "home").iterdir():
+    made = list((tmp_path / "home").iterdir())
+    assert tmp_path / "home" / "buffer.db" in made
+    for path in made:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
     assert stat.S_IMODE((tmp_path / "home").stat().st_mode) == 0o700
 
