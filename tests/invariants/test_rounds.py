@@ -125,7 +125,7 @@ def run_until_killed(path, left):
         left -= 1
         if left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
-    run_local(open_run(path, config(), observers=[observe]), clock=zero, open_site=open_toy_site)
+    run_local(open_run(path, config({clients}), observers=[observe]), clock=zero, open_site=open_toy_site)
 
 # A copy of this process for each run: importing takes longer than the run itself.
 for path, number in zip(sys.argv[1::2], sys.argv[2::2]):
@@ -137,9 +137,9 @@ for path, number in zip(sys.argv[1::2], sys.argv[2::2]):
 """
 
 
-def kill_at(*runs: tuple[Path, int]) -> list[int]:
+def kill_at(cfg: Config, *runs: tuple[Path, int]) -> list[int]:
     """Each run went on in its folder until the event of that number; the exit codes."""
-    code = KILLED_RUNS.format(tests=str(Path(__file__).parent))
+    code = KILLED_RUNS.format(tests=str(Path(__file__).parent), clients=len(cfg.clients))
     command = [sys.executable, "-c", code, *(str(word) for run in runs for word in run)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return [int(line) for line in done.stdout.splitlines()]
@@ -147,15 +147,16 @@ def kill_at(*runs: tuple[Path, int]) -> list[int]:
 
 def test_kill_nine_at_any_event_changes_no_bit(tmp_path: Path):
     """Every event of the run is a kill point; the six of the threat model are among them."""
-    undisturbed = final_digest(tmp_path / "whole", config())
+    small = config(clients=2)
+    undisturbed = final_digest(tmp_path / "whole", small)
     events = (tmp_path / "whole" / "events.jsonl").read_text().splitlines()
     named = {"rollout.started", "train.started", "upload.started"}
     named |= {"aggregate.started", "commit.started", "round.committed"}
     assert named < {json.loads(line)["event"] for line in events}
     numbers = range(1, len(events) + 1)
-    killed = kill_at(*((tmp_path / str(number), number) for number in numbers))
+    killed = kill_at(small, *((tmp_path / str(number), number) for number in numbers))
     assert killed == [-signal.SIGKILL] * len(events)
-    ends = [final_digest(tmp_path / str(number), config()) for number in numbers]
+    ends = [final_digest(tmp_path / str(number), small) for number in numbers]
     assert [events[i] for i, digest in enumerate(ends) if digest != undisturbed] == []
 
 
@@ -164,7 +165,7 @@ def test_kill_nine_again_and_again(tmp_path: Path):
     """A run killed in every life, each a little longer than the last, still ends the same."""
     undisturbed = final_digest(tmp_path / "whole", config())
     path, lives = tmp_path / "cat", 0
-    while kill_at((path, 5 + 4 * lives)) == [-signal.SIGKILL]:
+    while kill_at(config(), (path, 5 + 4 * lives)) == [-signal.SIGKILL]:
         lives += 1
     assert lives >= 5
     assert final_digest(path, config()) == undisturbed
