@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from functools import partial
 
-import pytest
+from tests.needs import needs
 
-torch = pytest.importorskip("torch")
+needs("torch")
+
+import torch
 
 from fedse.adapters.base import adapter_spec, base_path, initial_adapter
 from fedse.agent.hf import HFPolicy, engine_for

@@ -18,6 +18,7 @@ from fedse.cli.console import plain_line
 from fedse.cli.live import STATES, board_of, draw
 from fedse.config.file import load_config, parse_config
 from fedse.config.schema import ClientSection, Config
+from tests.needs import needs
 
 HEAVY = {"torch", "flwr", "transformers", "peft", "ray"}
 ANSI = "\x1b["
@@ -279,7 +280,7 @@ def test_events_nobody_has_words_for_are_still_shown() -> None:
 
 @pytest.mark.slow
 def test_a_whole_run(small: str, runs_here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("torch")
+    needs("torch")
     assert start(["run", small, "--name", "mine"]) == 0
     told = capsys.readouterr()
     assert ANSI not in told.out + told.err

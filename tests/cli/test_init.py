@@ -12,6 +12,7 @@ from fedse.cli.init import scaffold
 from fedse.config.file import load_config
 from fedse.envs.conformance.check import CheckReport
 from tests.envs.kept import assert_all_kept
+from tests.needs import needs
 
 FILES = ["README.md", "env.py", "fedse.toml", "test_env.py"]
 
@@ -98,7 +99,7 @@ def test_a_file_here_cannot_pose_as_an_installed_module(made: Path) -> None:
 @pytest.mark.parametrize("clients", [1, 2])
 def test_it_runs(made: Path, clients: int) -> None:
     """With two clients in two worker processes, which must find env.py too."""
-    pytest.importorskip("torch")
+    needs("torch")
     config = made / "fedse.toml"
     if clients == 2:
         other = '\n[[clients]]\nname = "you"\nenv = "env:MyEnv"\n'

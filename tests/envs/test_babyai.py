@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("minigrid")
+from tests.needs import needs
+
+needs("minigrid")
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -2,9 +2,9 @@
 
 from random import Random
 
-import pytest
+from tests.needs import needs
 
-pytest.importorskip("minigrid")
+needs("minigrid")
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st

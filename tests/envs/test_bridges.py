@@ -19,6 +19,7 @@ from fedse.envs.conformance.check import check_env
 from fedse.errors import ConfigError, EnvError
 from fedse.method.rollout import Game, rollout
 from tests.envs.kept import assert_all_kept
+from tests.needs import needs
 
 ROOT = Path(__file__).parents[2]
 GYMNASIUM = "fedse.envs.bridges.gymnasium_text:GymnasiumText"
@@ -51,7 +52,7 @@ def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def support() -> Iterator[McpTools]:
-    pytest.importorskip("mcp")
+    needs("mcp")
     env = make_env(MCP, SUPPORT)
     assert isinstance(env, McpTools)
     yield env
@@ -71,7 +72,7 @@ class Says:
 
 
 class TestGymnasium:
-    pytest.importorskip("gymnasium")
+    needs("gymnasium")
 
     def test_it_keeps_every_promise_with_an_expert(self) -> None:
         assert_all_kept(check_env(GYMNASIUM, TAXI, tasks=5))
@@ -178,7 +179,7 @@ class TestMcp:
     @pytest.mark.slow
     @pytest.mark.parametrize("fresh_process", [False, True])
     def test_it_keeps_every_promise(self, fresh_process: bool) -> None:
-        pytest.importorskip("mcp")
+        needs("mcp")
         options = {**SUPPORT, "fresh_process": fresh_process}
         assert_all_kept(check_env(MCP, options, tasks=1, hash_seeds=(1,)))
 
@@ -220,7 +221,7 @@ class TestMcp:
         assert support.reset(task, seed=0).observation
 
     def test_fresh_process_means_that(self) -> None:
-        pytest.importorskip("mcp")
+        needs("mcp")
         env = make_env(MCP, {**SUPPORT, "fresh_process": True})
         assert isinstance(env, McpTools)
         pids = []
@@ -256,6 +257,6 @@ class TestMcp:
             make_env(MCP, {**SUPPORT, "command": ["/no/such/server"]})
 
     def test_a_tool_the_server_lacks_is_named(self) -> None:
-        pytest.importorskip("mcp")
+        needs("mcp")
         with pytest.raises(ConfigError, match="option state must be one of the server's tools"):
             make_env(MCP, {**SUPPORT, "state": "nothing"})

@@ -22,6 +22,7 @@ from fedse.envs.bridges.http_json import ask
 from fedse.envs.bridges.openenv_ws import OpenEnv
 from fedse.envs.conformance.check import check_env
 from fedse.errors import ConfigError, EnvError
+from tests.needs import optional
 
 HERE = Path(__file__).parent
 OPENENV = "fedse.envs.bridges.openenv_ws:OpenEnv"
@@ -74,7 +75,7 @@ def wins(env: Env, split: Any, actions: list[str]) -> Step:
     return step
 
 
-@pytest.mark.skipif(not PYTHON, reason="FEDSE_OPENENV_PYTHON names no Python with openenv")
+@optional("openenv")
 class TestOpenEnv:
     @pytest.mark.parametrize("more", [{}, {"task_api": "guess"}])
     def test_it_keeps_every_promise(self, guess_url: str, more: dict[str, Any]) -> None:
@@ -135,7 +136,7 @@ class TestOpenEnv:
                 env.reset(env.tasks("train")[0], seed=0)
 
 
-@pytest.mark.skipif(not URL, reason="FEDSE_AGENTGYM_URL names no AgentGym TextCraft server")
+@optional("agentgym")
 class TestAgentGym:
     ACTIONS = ("inventory", "get 1 oak log", "Action: get 2 cobblestone", "dance")
 

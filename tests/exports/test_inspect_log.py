@@ -16,11 +16,12 @@ import pytest
 
 from fedse.cli.app import start
 from tests.exports.toy_run import make_run
+from tests.needs import needs
 
 
 @pytest.fixture
 def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    pytest.importorskip("inspect_ai", reason="pip install 'fed-se[inspect]'")
+    needs("inspect_ai")
     monkeypatch.setenv("FEDSE_RUNS", str(tmp_path / "runs"))
     make_run(tmp_path / "runs")
     argv = ["export", "trajectories", "made", "--to", "inspect", "--out", str(tmp_path / "logs")]

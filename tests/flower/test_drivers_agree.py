@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import pytest
 
-pytest.importorskip("flwr")
-pytest.importorskip("ray")
-pytest.importorskip("torch")
+from tests.needs import needs
+
+needs("flwr", "ray", "torch")
 
 from canary_world import CANARY
 from toy_federation import NAMES, lives

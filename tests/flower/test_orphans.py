@@ -13,9 +13,10 @@ import pytest
 from fedse.flower.ops import orphans, processes
 from fedse.flower.ops.orphans import born, end_orphans, known, lives
 from fedse.flower.ops.processes import Processes
+from tests.needs import lacking
 
 if not Path("/proc/self/stat").exists():
-    pytest.skip("this kernel has no /proc", allow_module_level=True)
+    lacking("this kernel has no /proc")
 
 OWNER = """
 import os, sys, time

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("cryptography")
+from tests.needs import needs
+
+needs("cryptography")
 
 from toy_federation import lives
 

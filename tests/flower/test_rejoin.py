@@ -5,7 +5,6 @@ What the server believes is read from the SuperLink's own database.
 
 import json
 import os
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -18,10 +17,9 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("flwr")
-pytest.importorskip("torch")
-if shutil.which("nginx") is None:
-    pytest.skip("nginx is not installed", allow_module_level=True)
+from tests.needs import needs
+
+needs("flwr", "torch", "nginx")
 
 from fedse.config.file import dump_config
 from fedse.config.schema import Config

@@ -10,7 +10,9 @@ from typing import NamedTuple
 import httpx
 import pytest
 
-pytest.importorskip("flwr")
+from tests.needs import needs
+
+needs("flwr")
 
 from flwr.app import Error, Message, RecordDict
 from flwr.supercore.run import RunNotRunningException

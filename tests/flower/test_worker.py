@@ -31,6 +31,7 @@ from fedse.site.serve import serve
 from fedse.site.socket_client import GARBLED, SILENT, UNREACHABLE, SiteReply, ask_site
 from fedse.testing import open_toy_site, toy_adapter
 from fedse.types import Adapter, ClientStats, Fitted
+from tests.needs import needs
 
 CONFIG = toy_config()
 TIMES = {"rollout_seconds", "train_seconds", "eval_seconds"}
@@ -305,7 +306,7 @@ def test_a_path_too_long_for_a_socket_is_named(tmp_path: Path):
 @pytest.mark.federated
 @pytest.mark.slow
 def test_a_real_worker_starts_answers_and_ends(sockets: Path, tmp_path: Path):
-    pytest.importorskip("torch")
+    needs("torch")
     config = toy_config()
     config = config.model_copy(
         update={"rollout": config.rollout.model_copy(update={"new_tokens": 4, "episodes": 2})}

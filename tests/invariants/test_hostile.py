@@ -14,7 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("flwr")
+from tests.needs import needs
+
+needs("flwr")
 
 from fedse.aggregate.quarantine import QUARANTINED, REJECTED
 from fedse.aggregate.validate import cap_lessons, parse_adapter, shrink_to_bound

@@ -125,7 +125,8 @@ def run_until_killed(path, left):
         left -= 1
         if left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
-    run_local(open_run(path, config({clients}), observers=[observe]), clock=zero, open_site=open_toy_site)
+    run = open_run(path, config({clients}), observers=[observe])
+    run_local(run, clock=zero, open_site=open_toy_site)
 
 # A copy of this process for each run: importing takes longer than the run itself.
 for path, number in zip(sys.argv[1::2], sys.argv[2::2]):

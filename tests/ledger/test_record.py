@@ -16,7 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-pytest.importorskip("cryptography")
+from tests.needs import needs
+
+needs("cryptography")
 
 from fedse.config.schema import ClientSection, Config, EvalSection, RolloutSection
 from fedse.config.schema import RunSection as RunSection

@@ -7,7 +7,9 @@ from urllib.request import urlopen
 
 import pytest
 
-pytest.importorskip("prometheus_client")
+from tests.needs import needs
+
+needs("prometheus_client")
 
 from fedse.config.schema import ClientSection, Config, EvalSection, RolloutSection
 from fedse.config.schema import RunSection as RunSection

@@ -4,10 +4,9 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from urllib.request import urlopen
 
-import pytest
+from tests.needs import needs
 
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
+needs("starlette", "uvicorn")
 
 from fedse.serve.endpoint import MAX_BODY
 from tests.serve.loopback import END, GAMES, Letters, bot, chat, endpoint, post, system, user

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
+from tests.needs import needs
+
+needs("starlette", "uvicorn")
 
 from fedse.agent.policy import Dialogue, Reply
 from fedse.envs.base import make_env
@@ -158,7 +159,7 @@ def test_a_program_cannot_be_stepped() -> None:
 
 
 def test_answers_that_are_not_ours_are_given_as_the_template_would() -> None:
-    pytest.importorskip("transformers")
+    needs("transformers")
     from fedse.adapters.base import base_path
     from fedse.agent.loaded import load_base
 

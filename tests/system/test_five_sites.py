@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,12 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("flwr")
-pytest.importorskip("torch")
-pytest.importorskip("jinja2")
-for program in ("nginx", "jq", "pgrep"):
-    if shutil.which(program) is None:
-        pytest.skip(f"{program} is not installed", allow_module_level=True)
+from tests.needs import needs
+
+needs("flwr", "torch", "jinja2", "nginx", "jq", "pgrep")
 
 from fedse.flower.ops.processes import free_ports
 from fedse.ledger.record import verify_ledger

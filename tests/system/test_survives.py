@@ -1,15 +1,13 @@
 """The short form of scripts/kill_matrix.py and scripts/outages.py, on one real federation."""
 
-import shutil
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-pytest.importorskip("flwr")
-pytest.importorskip("torch")
-if shutil.which("nginx") is None:
-    pytest.skip("nginx is not installed", allow_module_level=True)
+from tests.needs import needs
+
+needs("flwr", "torch", "nginx")
 
 from tests.system.kills import POINTS, kill_matrix, summary
 from tests.system.outages import Outage, struck
