@@ -2,7 +2,6 @@
 
 import os
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -238,19 +237,19 @@ class TestMcp:
     @pytest.mark.parametrize(
         ("program", "timeout", "cause"),
         [
-            ("import time; time.sleep(60)", 1.0, "gave no answer to initialize in 1 s"),
-            ("print('hello')", 30.0, "expected JSON on its stdout, got b'hello"),
-            ("raise SystemExit('no licence')", 30.0, "its stderr ends with: no licence"),
+            ("import time; time.sleep(3600)", 1.0, "gave no answer to initialize in 1 s"),
+            ("print('hello')", 3600.0, "expected JSON on its stdout, got b'hello"),
+            ("raise SystemExit('no licence')", 3600.0, "its stderr ends with: no licence"),
         ],
     )
     def test_a_server_that_does_not_speak_mcp_is_told_so(
         self, program: str, timeout: float, cause: str
     ) -> None:
-        began, command = time.monotonic(), [sys.executable, "-c", program]
+        """Whoever waited for the whole hour would not end before the test is ended."""
+        command = [sys.executable, "-c", program]
         with pytest.raises(EnvError) as caught:
             make_env(MCP, {**SUPPORT, "command": command, "timeout": timeout})
         assert cause in str(caught.value)
-        assert time.monotonic() - began < 30
 
     def test_a_missing_program_is_named(self) -> None:
         with pytest.raises(EnvError, match="'/no/such/server' does not start"):

@@ -188,10 +188,9 @@ class TestWithoutServer:
             openenv = OpenEnv(url=f"ws://127.0.0.1:{port}/ws", timeout=0.5)
             agentgym = AgentGym(url=f"http://127.0.0.1:{port}", timeout=0.5, **NUMBERED)
             for env in (openenv, agentgym):
-                began = time.monotonic()
+                # It says nothing for ever; only the bridge can end this.
                 with pytest.raises(EnvError, match="timed out"):
                     env.reset(env.tasks("train")[0], seed=0)
-                assert time.monotonic() - began < 10
 
     @pytest.mark.parametrize(
         ("name", "options"),

@@ -271,7 +271,7 @@ def test_one_that_stays_away_is_a_fault_when_the_patience_is_over(tmp_path: Path
     monkeypatch.setattr(socket_client, "RETRY_SECONDS", 0.01)
     away, began = [SiteReply(-1, ClientStats(), fault=UNREACHABLE)], time.monotonic()
     assert ask_until_served(lambda: away[0], patience=0.2, tries=9).fault == UNREACHABLE
-    assert 0.2 <= time.monotonic() - began < 5
+    assert time.monotonic() - began >= 0.2
 
 
 def test_a_worker_that_dies_of_the_work_is_not_asked_for_ever(monkeypatch: pytest.MonkeyPatch):
