@@ -22,6 +22,7 @@ from fedse.envs.bridges.http_json import ask
 from fedse.envs.bridges.openenv_ws import OpenEnv
 from fedse.envs.conformance.check import check_env
 from fedse.errors import ConfigError, EnvError
+from fedse.flower.ops.processes import free_ports
 from tests.needs import optional
 
 HERE = Path(__file__).parent
@@ -38,16 +39,10 @@ def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(HERE))
 
 
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
-
-
 @contextmanager
 def openenv_server() -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """A real OpenEnv server, ended on leaving."""
-    port = free_port()
+    (port,) = free_ports(1)
     process = subprocess.Popen([PYTHON, str(HERE / "openenv_server.py"), str(port)])
     try:
         for _ in range(120):
@@ -174,13 +169,15 @@ class TestAgentGym:
 
 class TestWithoutServer:
     def test_nobody_there(self) -> None:
-        port = free_port()
-        openenv = OpenEnv(url=f"ws://127.0.0.1:{port}/ws")
-        agentgym = AgentGym(url=f"http://127.0.0.1:{port}", **NUMBERED)
-        for env in (openenv, agentgym):
-            with pytest.raises(EnvError, match="refused"):
-                env.reset(env.tasks("train")[0], seed=0)
-            env.close()
+        with socket.socket() as held:
+            held.bind(("127.0.0.1", 0))  # and nobody listens
+            port = held.getsockname()[1]
+            openenv = OpenEnv(url=f"ws://127.0.0.1:{port}/ws")
+            agentgym = AgentGym(url=f"http://127.0.0.1:{port}", **NUMBERED)
+            for env in (openenv, agentgym):
+                with pytest.raises(EnvError, match="refused"):
+                    env.reset(env.tasks("train")[0], seed=0)
+                env.close()
 
     def test_a_silent_server_is_not_waited_for(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as silent:

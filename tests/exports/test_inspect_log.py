@@ -1,7 +1,6 @@
 """Inspect reads and serves what we wrote, every round for itself."""
 
 import json
-import socket
 import stat
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from urllib.request import urlopen
 import pytest
 
 from fedse.cli.app import start
+from fedse.flower.ops.processes import free_ports
 from tests.exports.toy_run import make_run
 from tests.needs import needs
 
@@ -80,9 +80,7 @@ def test_inspect_dumps_it(logs: list[Path]):
 
 @pytest.mark.slow
 def test_inspect_serves_it(logs: list[Path]):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     command = [sys.executable, "-m", "inspect_ai", "view", "start", "--host", "127.0.0.1"]
     options = ["--port", str(port), "--log-dir", str(logs[0].parent)]
     with subprocess.Popen([*command, *options], stdout=subprocess.DEVNULL) as server:
