@@ -1,14 +1,22 @@
 """Settings and fixtures all tests share."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
+    from fedse.types import Adapter
     from tests.federation.scene import Scene
+    from tests.toys.federation import ServeToy
+
+# Processes that tests start import this package and the worlds of tests.toys by name.
+HERE = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+os.environ["PYTHONPATH"] = os.pathsep.join(HERE)
 
 # How long one example takes depends on what else the machine does, which is no property of ours.
 settings.register_profile("local", deadline=None)
@@ -39,3 +47,37 @@ def scene(tmp_path: Path) -> "Scene":
     from tests.federation.scene import make_scene
 
     return make_scene(tmp_path)
+
+
+@pytest.fixture
+def sockets() -> Iterator[Path]:
+    """A short path: the name of a local socket has 107 bytes at most."""
+    with TemporaryDirectory(prefix="fedse-") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def serve_toy(tmp_path: Path, sockets: Path) -> "Iterator[ServeToy]":
+    """Starts a worker of toy sites in a thread and gives its socket."""
+    from tests.toys.serving import toy_workers
+
+    with toy_workers(tmp_path, sockets / "own" / "worker.sock") as start:
+        yield start
+
+
+@pytest.fixture
+def adapter() -> "Adapter":
+    """One of the toy federation."""
+    from fedse.testing import toy_adapter
+    from tests.toys.federation import SPEC
+
+    return toy_adapter(SPEC, 1)
+
+
+@pytest.fixture
+def task_identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flower makes messages only inside one of its tasks."""
+    from flwr.supercore.task_identity import TaskIdentity
+
+    for name in ("_run_id", "_node_id", "_task_id"):
+        monkeypatch.setattr(TaskIdentity, name, 1)

@@ -116,8 +116,7 @@ def test_a_broken_client_is_data(tmp_path: Path):
 KILLED_RUNS = """
 import os, signal, sys
 from pathlib import Path
-sys.path.insert(0, {tests!r})
-from test_rounds import config, open_run, open_toy_site, run_local, zero
+from tests.invariants.test_rounds import config, open_run, open_toy_site, run_local, zero
 
 def run_until_killed(path, left):
     def observe(event, facts):
@@ -140,7 +139,7 @@ for path, number in zip(sys.argv[1::2], sys.argv[2::2]):
 
 def kill_at(cfg: Config, *runs: tuple[Path, int]) -> list[int]:
     """Each run went on in its folder until the event of that number; the exit codes."""
-    code = KILLED_RUNS.format(tests=str(Path(__file__).parent), clients=len(cfg.clients))
+    code = KILLED_RUNS.format(clients=len(cfg.clients))
     command = [sys.executable, "-c", code, *(str(word) for run in runs for word in run)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return [int(line) for line in done.stdout.splitlines()]

@@ -16,7 +16,6 @@ needs("flwr")
 
 from flwr.app import Error, Message, RecordDict
 from flwr.supercore.run import RunNotRunningException
-from toy_federation import NAMES, SPEC, first_request, toy_config
 
 from fedse.config.schema import Config
 from fedse.drivers.loop import federate
@@ -32,6 +31,7 @@ from fedse.site.socket_client import SiteReply
 from fedse.store.run import Run
 from fedse.testing import toy_adapter
 from fedse.types import Adapter, ClientStats
+from tests.toys.federation import NAMES, SPEC, first_request, toy_config
 
 pytestmark = pytest.mark.usefixtures("task_identity")
 

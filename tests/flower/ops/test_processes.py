@@ -15,12 +15,11 @@ from tests.needs import needs
 
 needs("cryptography")
 
-from toy_federation import lives
-
 from fedse.errors import MachineError, RunError
 from fedse.federation.keys import make_identity, make_node_key
 from fedse.flower.ops import processes
 from fedse.flower.ops.processes import QUIET, Processes, environment, free_ports
+from tests.toys.federation import lives
 
 PYTHON = sys.executable
 STUBBORN = """

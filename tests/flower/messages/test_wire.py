@@ -15,12 +15,10 @@ from tests.needs import needs
 
 needs("flwr")
 
-from canary_world import CANARY
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.cli.build import build_fab_from_disk
 from flwr.cli.config_utils import load_and_validate
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
-from toy_federation import SPEC, ServeToy, first_request, toy_config
 
 from fedse.errors import WireError
 from fedse.flower import client_app
@@ -46,6 +44,8 @@ from fedse.site.socket_client import (
     ask_until_served,
 )
 from fedse.types import Adapter, ClientStats
+from tests.toys.canary_world import CANARY
+from tests.toys.federation import SPEC, ServeToy, first_request, toy_config
 
 STATS = ClientStats(
     played=6, succeeded=2, broken=1, added=2, buffered=9, loss=0.25, steps=4, eval_played=4,
@@ -170,7 +170,7 @@ def asked(config, adapter: Adapter) -> Message:
 
 @pytest.mark.usefixtures("task_identity")
 def test_the_canary_is_in_no_byte_a_site_sends(serve_toy: ServeToy, adapter, tmp_path: Path):
-    config = toy_config(env="canary_world:CanaryWorld")
+    config = toy_config(env="tests.toys.canary_world:CanaryWorld")
     reply = app(asked(config, adapter), context_of(serve_toy(config, "alpha")))
     got = read_reply(reply.content, max_bytes=SPEC.nbytes)
     assert got.fault == 0
@@ -185,7 +185,7 @@ def test_the_canary_is_in_no_byte_a_site_sends(serve_toy: ServeToy, adapter, tmp
 
 @pytest.mark.usefixtures("task_identity")
 def test_a_broken_world_says_nothing_to_the_server(serve_toy: ServeToy, adapter: Adapter):
-    config = toy_config(env="canary_world:CanaryWorld", breaks=True)
+    config = toy_config(env="tests.toys.canary_world:CanaryWorld", breaks=True)
     reply = app(asked(config, adapter), context_of(serve_toy(config, "alpha")))
     got = read_reply(reply.content, max_bytes=SPEC.nbytes)
     assert (got.client, got.fault, got.stats) == (0, 10, ClientStats())
@@ -250,7 +250,7 @@ def test_the_bundle_holds_two_imports_and_no_run(tmp_path: Path):
 def test_a_checkout_cannot_be_submitted_by_mistake():
     """Flower would pack every JSON and Markdown file that happens to lie in it."""
     with pytest.raises(ValueError, match=r"Missing \[tool\.flwr\.app\] section"):
-        load_and_validate(Path(__file__).parents[2] / "pyproject.toml")
+        load_and_validate(Path(__file__).parents[3] / "pyproject.toml")
 
 
 @pytest.mark.parametrize("fault", [UNREACHABLE, GARBLED])

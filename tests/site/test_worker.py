@@ -17,8 +17,6 @@ from multiprocessing.connection import Client, Connection
 from pathlib import Path
 
 import pytest
-from canary_world import CANARY
-from toy_federation import NAMES, SPEC, ServeToy, first_request, toy_config
 
 from fedse.adapters.base import initial_adapter, spec_of
 from fedse.config.file import dump_config
@@ -32,6 +30,8 @@ from fedse.site.socket_client import GARBLED, SILENT, UNREACHABLE, SiteReply, as
 from fedse.testing import open_toy_site, toy_adapter
 from fedse.types import Adapter, ClientStats, Fitted
 from tests.needs import needs
+from tests.toys.canary_world import CANARY
+from tests.toys.federation import NAMES, SPEC, ServeToy, first_request, toy_config
 
 CONFIG = toy_config()
 TIMES = {"rollout_seconds", "train_seconds", "eval_seconds"}
@@ -139,12 +139,11 @@ def test_the_request_of_an_asker_who_was_killed_is_dropped(serve_toy: ServeToy, 
     with put(socket, adapter, round=1) as first:
         assert slow.begun.wait(20)
         code = (
-            "import sys; sys.path.insert(0, sys.argv[1])\n"
-            "from pathlib import Path; from test_worker import *\n"
-            "held = put(Path(sys.argv[2]), toy_adapter(SPEC, 2), round=1)\n"
+            "from pathlib import Path; from tests.site.test_worker import *\n"
+            "held = put(Path(sys.argv[1]), toy_adapter(SPEC, 2), round=1)\n"
             "print('asked', flush=True); time.sleep(60)"
         )
-        command = [sys.executable, "-c", code, str(Path(__file__).parent), str(socket)]
+        command = [sys.executable, "-c", code, str(socket)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as asker:
             assert asker.stdout is not None
             assert asker.stdout.readline() == "asked\n"
@@ -240,7 +239,7 @@ def test_a_peer_that_falls_silent_is_let_go(serve_toy: ServeToy, adapter, monkey
 
 def test_what_broke_stays_in_the_sites_log(serve_toy: ServeToy, adapter: Adapter, caplog):
     caplog.set_level(logging.INFO, logger="fedse.site")
-    config = toy_config(env="canary_world:CanaryWorld", breaks=True)
+    config = toy_config(env="tests.toys.canary_world:CanaryWorld", breaks=True)
     socket = serve_toy(config, "alpha")
     request = json.dumps(
         {
