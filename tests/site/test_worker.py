@@ -313,23 +313,20 @@ def test_a_real_worker_starts_answers_and_ends(sockets: Path, tmp_path: Path):
     (tmp_path / "config.toml").write_text(dump_config(config))
     path = sockets / "alpha.sock"
     where = ["--client", "alpha", "--socket", str(path), "--home", str(tmp_path / "home")]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "fedse.site.worker", str(tmp_path / "config.toml"), *where],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(worker.__file__).parents[2])},
-    )
-    try:
-        assert process.stdout.readline() == f"ready {path}\n"
-        current = initial_adapter(spec_of(config), seed=0)
-        request = first_request(config, current, train=False).model_dump(mode="json")
-        got = ask_site(
-            path, request, current.to_bytes(), client=None, max_reply_bytes=0, timeout=60
-        )
-        assert (got.fault, got.stats.eval_played) == (0, 4)
-    finally:
-        process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 0
+    command = [sys.executable, "-m", "fedse.site.worker", str(tmp_path / "config.toml"), *where]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == f"ready {path}\n"
+            current = initial_adapter(spec_of(config), seed=0)
+            request = first_request(config, current, train=False).model_dump(mode="json")
+            got = ask_site(
+                path, request, current.to_bytes(), client=None, max_reply_bytes=0, timeout=60
+            )
+            assert (got.fault, got.stats.eval_played) == (0, 4)
+        finally:
+            process.send_signal(signal.SIGTERM)
+    assert process.returncode == 0
     assert not path.exists()
     assert stat.S_IMODE((tmp_path / "home" / "worker.log").stat().st_mode) == 0o600
 

@@ -46,6 +46,7 @@ class McpServer:
                 start_new_session=True,  # so that a launcher such as npx ends with its child
             )
         except OSError as error:
+            self._stderr.close()
             raise EnvError(
                 f"MCP server {self._command!r} does not start: {error}",
                 hint=f"make it run by hand: {self._command}",

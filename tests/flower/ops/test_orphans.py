@@ -49,11 +49,10 @@ def stranger() -> Iterator["subprocess.Popen[bytes]"]:
 
 def left_by_a_killed_owner(logs: Path, code: str = FAMILY) -> int:
     command = [sys.executable, "-c", OWNER, str(logs), code]
-    owner = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert owner.stdout is not None
-    pid = int(owner.stdout.readline())
-    owner.kill()
-    owner.wait()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as owner:
+        assert owner.stdout is not None
+        pid = int(owner.stdout.readline())
+        owner.kill()
     return pid
 
 

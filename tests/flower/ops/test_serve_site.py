@@ -222,16 +222,14 @@ def test_a_home_is_attended_once(scene: Scene):
         "with locked(pathlib.Path(sys.argv[1]), busy='', hint=''):\n"
         "    print('held', flush=True); time.sleep(60)"
     )
-    other = subprocess.Popen([*python(code), str(home.path)], stdout=subprocess.PIPE, text=True)
-    try:
+    command = [*python(code), str(home.path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
         with pytest.raises(StoreError, match=f"takes part with the home {home.path}") as refusal:
             serve_site.serve_site(home, tell=lambda _: None, seconds=0)
         assert f"then: fedse site start --home {home.path}" in refusal.value.hint
-    finally:
         other.kill()
-        other.wait()
 
 
 def test_without_nginx_nothing_is_opened(scene: Scene, monkeypatch: pytest.MonkeyPatch):
