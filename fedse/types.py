@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict
 
 Split = Literal["train", "test"]
 Outcome = Literal["success", "failure", "truncated", "broken"]
+ExclusionKind = Literal["rejected", "quarantined", "failed"]
 FloatVector = NDArray[np.float32]
 
 Clock = Callable[[], float]
@@ -236,7 +237,15 @@ class Exclusion(Record):
     """A client's reply that was not counted, and why, in the server's own words."""
 
     client: str
+    kind: ExclusionKind
+    """rejected: the reply broke the rules, which is a strike. quarantined: earlier strikes were too
+    many. failed: the site or the line to it failed, or somebody else may have used its name."""
     reason: str
+
+    @property
+    def text(self) -> str:
+        """Reason and, where it matters for the client, kind."""
+        return self.reason if self.kind == "failed" else f"{self.kind}: {self.reason}"
 
 
 class Drift(Record):

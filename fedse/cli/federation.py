@@ -219,7 +219,7 @@ def status_of(federation: "Federation", *, now: float) -> dict[str, Any]:
     last = results[-1] if results else None
     said: dict[str, str] = {}
     if last:
-        said |= {e.client: f"excluded: {e.reason}" for e in last.excluded}
+        said |= {e.client: f"excluded: {e.text}" for e in last.excluded}
         said |= dict.fromkeys(last.absent, "absent")
         said |= dict.fromkeys(last.abstained, "answered without a vote")
         said |= dict.fromkeys(last.voters, "voted")

@@ -7,9 +7,9 @@ from fedse.config.schema import Config
 from fedse.errors import FedSEError
 from fedse.events import Emit
 from fedse.method.site import Site
-from fedse.protocol import Delivery, Request
+from fedse.protocol import Delivery, Request, undelivered
 from fedse.site.serve import serve
-from fedse.types import ClientStats, Clock
+from fedse.types import Clock
 
 
 class OpenSite(Protocol):
@@ -34,5 +34,5 @@ class Sites:
                 self._open[client] = self._open_site(self._config, client, home, clock=self._clock)
             done = serve(request, data, self._open[client], self._config, emit=emit)
         except FedSEError as error:
-            return Delivery(client, ClientStats(), None, fault=str(error))
+            return undelivered(client, "failed", str(error))
         return Delivery(client, done.stats, done.adapter)
