@@ -10,6 +10,8 @@ FedSEError                1
 ├── TrainError            8   training went wrong (non-finite loss, nothing to train)
 └── RunError             10   a run cannot go on (too few clients, too many broken episodes)
 
+Interrupted (a KeyboardInterrupt) has 130.
+
 A broken episode or a broken client is data; a broken invariant stops with one of these.
 """
 
@@ -57,6 +59,16 @@ class TrainError(FedSEError):
 
 class RunError(FedSEError):
     exit_code = 10
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a run: what was committed is kept, and the hint says how to go on."""
+
+    exit_code = 130
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
 
 
 @contextmanager

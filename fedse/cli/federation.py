@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
+from fedse.api.engines import fan_out
 from fedse.cli.console import shown
 from fedse.cli.display import Json, Plain, mode_of
-from fedse.cli.drive import Interrupted, fan_out, tell_result
-from fedse.cli.follow import followed
+from fedse.cli.result import tell_result
 from fedse.cli.run import Metrics, Set, watched
 from fedse.config.file import load_config
-from fedse.errors import MachineError
+from fedse.errors import Interrupted, MachineError
+from fedse.observers.follow import followed
+from fedse.results.outcome import result_of
 from fedse.store.run_folder import open_run
 
 if TYPE_CHECKING:
@@ -183,8 +185,8 @@ def start(
     except KeyboardInterrupt:
         again = f"fedse federation resume --dir {dir_}"
         raise Interrupted("stopped; what was committed is kept", hint=again) from None
-    with closing(open_run(federation.run, clock=time.time)) as run:
-        tell_result(run, mode)
+    with open_run(federation.run) as run:
+        tell_result(result_of(run), mode)
 
 
 def tell_aside(line: str) -> None:

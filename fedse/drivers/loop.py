@@ -239,7 +239,7 @@ def _absent(run: Run, answers: dict[str, Answer], faults: list[Exclusion]) -> tu
 
 
 def _export(run: Run, index: int) -> None:
-    folder = run.path / "adapters" / f"round-{index:03d}"
+    folder = run.adapter_folder(index)
     # A resumed run looks here for every earlier round, and need not read its adapter.
     if not folder.exists():
         export_whole(run.adapter(index), folder)

@@ -6,10 +6,11 @@ episode at a time, so a rollout makes one instance per open episode.
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+from fedse import plugins
 from fedse.errors import ConfigError, EnvError, boundary
+from fedse.plugins import load_plugin, plugin_names
 from fedse.types import Split, Task
 
 
@@ -73,7 +74,7 @@ BUILT_IN: Mapping[str, str] = {
 
 def env_names() -> tuple[str, ...]:
     """Every environment that can be made here, the installed third-party ones included."""
-    return tuple(sorted({*BUILT_IN, *(e.name for e in entry_points(group="fedse.envs"))}))
+    return tuple(sorted({*BUILT_IN, *plugin_names(plugins.ENVS)}))
 
 
 def make_env(name: str, options: Mapping[str, Any] | None = None) -> Env:
@@ -93,10 +94,9 @@ def _env_class(name: str) -> Callable[..., Any]:
         module, _, attribute = BUILT_IN.get(name, name).partition(":")
         found: Callable[..., Any] = getattr(import_module(module), attribute)
         return found
-    for entry in entry_points(group="fedse.envs"):
-        if entry.name == name:
-            loaded: Callable[..., Any] = entry.load()
-            return loaded
+    if name in plugin_names(plugins.ENVS):
+        loaded: Callable[..., Any] = load_plugin(plugins.ENVS, name)
+        return loaded
     raise ConfigError(
         f"environment {name!r} is unknown; known are {', '.join(env_names())}",
         hint="fedse env list",

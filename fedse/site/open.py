@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from fedse.adapters.base import base_path, spec_of
+from fedse.agent.policy import Dialogue
 from fedse.agent.prompt import Encoder
-from fedse.config.schema import Config
-from fedse.envs.base import Env, make_env
-from fedse.errors import EnvError, MachineError
+from fedse.config.schema import ClientSection, Config
+from fedse.envs.base import Env, EnvFactory, make_env
+from fedse.errors import ConfigError, EnvError, MachineError, boundary
 from fedse.method.rollout import Keep, choose_games, demonstrate, rollout
 from fedse.method.site import Play, Site
 from fedse.seeds import seed_of
@@ -31,6 +32,7 @@ def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], fl
     env, path, spec = make(), base_path(config.model.base), spec_of(config)
     prepare_torch(config.model.threads)
     engine, trainer = engine_for(path, spec), trainer_for(path, spec)
+    require_prompt_fits(make, engine.encoder, config, member)
 
     def make_policy(adapter: Adapter, temperature: float) -> HFPolicy:
         return HFPolicy(
@@ -57,6 +59,27 @@ def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], fl
     site = Site(client, spec, make, tasks, buffer, make_policy, fit, clock, play, prepare, home)
     add_demonstrations(site, config)
     return site
+
+
+def require_prompt_fits(
+    make: EnvFactory, encoder: Encoder, config: Config, client: ClientSection
+) -> None:
+    """The first prompt of the client's first task and one answer to it fit into the context."""
+    env = make()
+    if isinstance(env, Program):
+        return  # a program writes its own prompts
+    with boundary(EnvError, f"environment {client.env!r} of {client.name}"):
+        first = env.reset(tasks_of(env, client.part, "train")[0], seed=0)
+        env.close()
+    opening = Dialogue(env.system_prompt, (), first.observation)
+    context, answer = config.rollout.context, config.rollout.new_tokens
+    needed = len(encoder.context(opening)) + answer
+    if needed > context:
+        raise ConfigError(
+            f"rollout.context = {context} is too small for {client.name}: its first prompt has "
+            f"{needed - answer} tokens and rollout.new_tokens is {answer}",
+            hint=f"--set rollout.context={2 * needed} leaves room for some turns",
+        )
 
 
 def tasks_of(env: Env, part: tuple[int, int] | None, split: Split) -> Sequence[Task]:

@@ -17,7 +17,7 @@ from fedse.agent.loaded import load_base
 from fedse.config.schema import TrainSection
 from fedse.errors import TrainError
 from fedse.seeds import seed_of
-from fedse.train.batch import agent_loss, make_batch
+from fedse.train.batch import IGNORED, Batch, agent_loss, make_batch
 from fedse.types import Adapter, AdapterSpec, Fitted, FloatVector, Trajectory
 
 
@@ -103,6 +103,15 @@ def _batches(
             yield order[start : start + settings.batch]
 
 
+def _not_finite(batch: Batch, context: int) -> TrainError:
+    if (batch.labels_B_T[:, 1:] == IGNORED).all():
+        return TrainError(
+            f"none of these lessons has a token of the agent within rollout.context = {context}",
+            hint="raise rollout.context",
+        )
+    return TrainError("training loss is not finite", hint="lower train.lr")
+
+
 def _optimise(
     model: Any, batches: Sequence[list[Trajectory]], *, settings: TrainSection, context: int
 ) -> Iterator[float]:
@@ -116,7 +125,7 @@ def _optimise(
         logits = model(input_ids=batch.ids_B_T, attention_mask=batch.attention_B_T).logits
         loss = agent_loss(logits, batch.labels_B_T)
         if not torch.isfinite(loss):
-            raise TrainError("training loss is not finite", hint="lower train.lr")
+            raise _not_finite(batch, context)
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(parameters, settings.max_grad_norm)
         optimizer.step()

@@ -33,7 +33,7 @@ ALLOWED = {
     "flwr": ("flower",),
     "ray": ("flower",),
     "torch": ("train", "agent.hf", "agent.loaded"),
-    "transformers": ("agent.hf", "agent.loaded"),
+    "transformers": ("agent.hf", "agent.loaded", "agent.tokens"),
     "peft": ("train",),
     "starlette": ("serve",),
     "uvicorn": ("serve",),
