@@ -21,7 +21,7 @@ PACKAGE = "fedse"
 
 # Bottom to top. A room may import rooms of the rows above its own in this list, and no others.
 ROWS = (
-    "types errors events seeds suggest _version",
+    "types errors events seeds suggest waiting _version",
     "protocol config agent envs",
     "adapters aggregate stats train envs.babyai envs.bridges envs.maze envs.textcraft envs.webshop"
     " envs.wordle",

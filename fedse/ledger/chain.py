@@ -12,7 +12,6 @@ opening, and no complete line is lost by that.
 import fcntl
 import json
 import os
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ from pydantic import ValidationError
 
 from fedse.errors import StoreError, boundary
 from fedse.ledger.keys import Signer, new_signer, same_signer, signed_by
+from fedse.store.lock import take_lock
 from fedse.types import Clock, Record, digest_of
 
 FILE = "ledger.jsonl"
@@ -31,7 +31,7 @@ Role = Literal["server", "client"]
 ROLES = get_args(Role)
 BEFORE_ALL = "0" * 64
 """What the first line names as the hash of the line before it."""
-PATIENCE_SECONDS = 10.0
+PATIENCE_SECONDS, LOOK_SECONDS = 10.0, 0.02
 """A line takes milliseconds; whoever holds the file longer is not writing one."""
 
 Facts = Mapping[str, Any]
@@ -257,18 +257,11 @@ def _append_durably(file: BinaryIO, data: bytes) -> None:
 
 
 def _lock(file: BinaryIO, how: int, path: Path) -> None:
-    ends = time.monotonic() + PATIENCE_SECONDS
-    while True:
-        try:
-            fcntl.flock(file, how | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() >= ends:
-                raise StoreError(
-                    f"ledger {path} was held by another process for {PATIENCE_SECONDS:.0f} s",
-                    hint=f"lsof {path}",
-                ) from None
-            time.sleep(0.02)
+    if not take_lock(file, how, seconds=PATIENCE_SECONDS, every=LOOK_SECONDS):
+        raise StoreError(
+            f"ledger {path} was held by another process for {PATIENCE_SECONDS:.0f} s",
+            hint=f"lsof {path}",
+        )
 
 
 def _sync_folder(folder: Path) -> None:

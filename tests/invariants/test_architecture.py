@@ -32,6 +32,7 @@ ROOMS = room_graph(MODULES)
 ALLOWED = {
     "flwr": ("flower",),
     "ray": ("flower",),
+    "tenacity": ("waiting", "site.socket_client", "flower.server.mailbox"),
     "psutil": ("flower.ops.orphans",),
     "torch": ("train", "agent.hf", "agent.loaded"),
     "transformers": ("agent.hf", "agent.loaded"),

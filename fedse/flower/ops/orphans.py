@@ -8,7 +8,6 @@ boot, nothing is written.
 import json
 import os
 import signal
-import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +16,7 @@ import psutil
 
 from fedse.errors import StoreError, boundary
 from fedse.types import Record
+from fedse.waiting import wait_until
 
 ROLLS = "running-*.json"
 LOOK_SECONDS = 0.1
@@ -103,11 +103,9 @@ def _end(leaders: Iterable[Process], seconds: float) -> None:
     # A leader that lives keeps its group's number; members are looked up while it does.
     left = [member for leader in leaders for member in _group(leader)]
     for sign in (signal.SIGTERM, signal.SIGKILL):
-        ends = time.monotonic() + seconds
         for process in left:
             _send(process, sign)
-        while any(map(lives, left)) and time.monotonic() < ends:
-            time.sleep(LOOK_SECONDS)
+        wait_until(lambda: not any(map(lives, left)), seconds=seconds, every=LOOK_SECONDS)
 
 
 def _group(leader: Process) -> list[Process]:

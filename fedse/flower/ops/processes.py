@@ -26,6 +26,7 @@ from urllib.error import URLError
 
 from fedse.errors import MachineError, RunError
 from fedse.flower.ops.orphans import Process, end_orphans, known, write_process_list
+from fedse.waiting import wait_until
 
 # Flower asks to be told each of these separately; without them it calls home or runs an installer.
 QUIET = {
@@ -191,13 +192,15 @@ def healthy(address: str, ca: Path | None) -> bool:
 
 
 def _poll(ready: Callable[[], bool], seconds: float, check: Callable[[], None]) -> bool:
-    ends = time.monotonic() + seconds
-    while not ready():
+    """Whether `ready` came true in time; `check` was called each time it had not."""
+
+    def looked() -> bool:
+        if ready():
+            return True
         check()
-        if time.monotonic() >= ends:
-            return False
-        time.sleep(LOOK_SECONDS)
-    return True
+        return False
+
+    return wait_until(looked, seconds=seconds, every=LOOK_SECONDS)
 
 
 def _has_ended(started: Started) -> bool:
