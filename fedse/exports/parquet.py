@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from fedse.errors import MachineError, StoreError, boundary
+from fedse.errors import StoreError, boundary, require_packages
 
 # Rows that are in memory at once.
 ROWS = 1000
@@ -37,14 +37,10 @@ COLUMNS: Mapping[str, str] = {
 
 def write_parquet(rows: Iterable[Mapping[str, Any]], out: Path) -> int:
     """`out` holds `rows`, as `fedse.exports.episodes.row_of` makes them; how many there are."""
-    try:
-        import pyarrow
-        from pyarrow.parquet import ParquetWriter
-    except ModuleNotFoundError as error:
-        raise MachineError(
-            f"Parquet needs {error.name}, not installed here",
-            hint="pip install 'fed-se[parquet]'",
-        ) from error
+    require_packages("Parquet", "pyarrow", extra="parquet")
+    import pyarrow
+    from pyarrow.parquet import ParquetWriter
+
     text = pyarrow.string()
     chat = pyarrow.list_(pyarrow.struct([("role", text), ("content", text)]))
     kinds = {name: getattr(pyarrow, kind, None) for name, kind in COLUMNS.items()}

@@ -6,11 +6,10 @@ and says so; one that is signed is neither continued nor verified without it.
 
 import os
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from fedse.errors import ConfigError, MachineError, StoreError, boundary
+from fedse.errors import ConfigError, StoreError, boundary, is_installed, require_packages
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -27,16 +26,12 @@ class Signer(NamedTuple):
 
 
 def signing_works() -> bool:
-    return find_spec("cryptography") is not None
+    return is_installed("cryptography")
 
 
 def require_signing() -> None:
     """Ed25519 is there, or the error says which line installs it."""
-    if not signing_works():
-        raise MachineError(
-            "a signed ledger needs cryptography, not installed here",
-            hint="pip install cryptography (it comes with fed-se[flower])",
-        )
+    require_packages("a signed ledger", "cryptography", extra="flower")
 
 
 def new_signer(folder: Path) -> Signer | None:
