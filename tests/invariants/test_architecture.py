@@ -33,6 +33,8 @@ ALLOWED = {
     "flwr": ("flower",),
     "ray": ("flower",),
     "tenacity": ("waiting", "site.socket_client", "flower.server.mailbox"),
+    "httpx": ("envs.bridges.http_json", "flower"),
+    "urllib": (),
     "psutil": ("flower.ops.orphans",),
     "torch": ("train", "agent.hf", "agent.loaded"),
     "transformers": ("agent.hf", "agent.loaded"),

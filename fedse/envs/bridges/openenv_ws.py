@@ -214,6 +214,7 @@ def _served_tasks(
     name: str, url: str, server_env: str, timeout: float
 ) -> Mapping[Task, Mapping[str, Any]]:
     """Asked once per process, as a rollout makes many instances."""
+    require_packages(f"environment {name!r} with task_api", "httpx", extra="openenv")
     base = "http" + url.removeprefix("ws").removesuffix("/ws") + f"/{server_env}"
     splits: tuple[Split, ...] = ("train", "test")
     starts: dict[Task, Mapping[str, Any]] = {}

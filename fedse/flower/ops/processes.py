@@ -15,14 +15,13 @@ import ssl
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from http.client import HTTPException
 from pathlib import Path
 from typing import NamedTuple
-from urllib.error import URLError
+
+import httpx
 
 from fedse.errors import MachineError, RunError
 from fedse.flower.ops.orphans import Process, end_orphans, known, write_process_list
@@ -182,13 +181,14 @@ def free_ports(count: int) -> list[int]:
 
 def healthy(address: str, ca: Path | None) -> bool:
     """A SuperLink answers at `address`, with a certificate of `ca` if one is given."""
-    context = ssl.create_default_context(cafile=ca) if ca else None
     url = f"{'https' if ca else 'http'}://{address}/health"
+    # Without TLS nothing is verified; httpx would read all authorities for nothing.
+    verify = ssl.create_default_context(cafile=ca) if ca else False
     try:
-        with urllib.request.urlopen(url, timeout=2, context=context) as answer:
-            return bool(answer.status == 200)
-    except (URLError, OSError, HTTPException):
+        answer = httpx.get(url, timeout=2, verify=verify, trust_env=False)
+    except httpx.HTTPError:
         return False
+    return answer.status_code == httpx.codes.OK
 
 
 def _poll(ready: Callable[[], bool], seconds: float, check: Callable[[], None]) -> bool:
