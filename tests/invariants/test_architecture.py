@@ -35,6 +35,8 @@ ALLOWED = {
     "tenacity": ("waiting", "site.socket_client", "flower.server.mailbox"),
     "httpx": ("envs.bridges.http_json", "flower"),
     "urllib": (),
+    "mcp": ("envs.bridges.mcp_server",),
+    "anyio": ("envs.bridges.mcp_server",),
     "psutil": ("flower.ops.orphans",),
     "torch": ("train", "agent.hf", "agent.loaded"),
     "transformers": ("agent.hf", "agent.loaded"),
