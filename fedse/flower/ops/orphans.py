@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from fedse.errors import StoreError, boundary
+from fedse.store.files import write_whole
 from fedse.types import Record
 from fedse.waiting import wait_until
 
@@ -68,10 +68,8 @@ def write_process_list(file: Path, running: Sequence[Process]) -> None:
     if owner is None or not running:
         file.unlink(missing_ok=True)
         return
-    temporary = file.with_name(f".{file.name}")
-    with boundary(StoreError, f"list of running processes {file}"):
-        temporary.write_text(ProcessList(owner=owner, running=tuple(running)).model_dump_json())
-        temporary.replace(file)
+    # A machine that stops ends them all, so this need not outlive it.
+    write_whole(file, ProcessList(owner=owner, running=tuple(running)).model_dump_json().encode())
 
 
 def end_orphans(logs: Path, *, seconds: float) -> list[str]:
