@@ -38,10 +38,15 @@ class Record(BaseModel):
         return digest_of(self.model_dump(mode="json"))
 
 
-def digest_of(value: object) -> str:
-    """The sha256 of `value` as canonical JSON: sorted keys, no spaces, no NaN."""
+def canonical_json(value: object) -> bytes:
+    """The one way to write `value` as JSON: sorted keys, no spaces, ASCII, no NaN."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return text.encode("ascii")
+
+
+def digest_of(value: object) -> str:
+    """The sha256 of `value` as canonical JSON."""
+    return hashlib.sha256(canonical_json(value)).hexdigest()
 
 
 class Task(Record):

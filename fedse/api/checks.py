@@ -1,13 +1,18 @@
 """Can this experiment run here? What is missing or too small is an error before anything starts."""
 
 from functools import partial
-from importlib.util import find_spec
 
 from fedse.adapters.base import base_path
 from fedse.api.engines import Engine
 from fedse.config.schema import Config
 from fedse.envs.base import env_names, make_env
-from fedse.errors import ConfigError, FedSEError, MachineError
+from fedse.errors import (
+    ConfigError,
+    FedSEError,
+    MachineError,
+    is_installed,
+    require_packages,
+)
 from fedse.site.open import require_prompt_fits
 from fedse.suggest import closest
 
@@ -36,20 +41,16 @@ def require_members(config: Config) -> None:
 
 def require_machine(engine: Engine) -> None:
     """All packages the run needs are installed, or the error says which line installs them."""
-    lacking = [name for name in ("torch", "transformers", "peft") if find_spec(name) is None]
+    lacking = [name for name in ("torch", "transformers", "peft") if not is_installed(name)]
     if lacking:
         raise MachineError(
             f"playing and training need {', '.join(lacking)}, not installed here",
             hint=CPU_TORCH,
         )
-    needed = {"local": (), "simulation": ("flwr", "ray"), "deployment": ("flwr",)}[engine]
-    lacking = [name for name in needed if find_spec(name) is None]
-    if lacking:
-        extra = "simulation" if engine == "simulation" else "flower"
-        raise MachineError(
-            f"engine {engine} needs {', '.join(lacking)}, not installed here",
-            hint=f"pip install 'fed-se[{extra}]', or use the engine local",
-        )
+    if engine == "simulation":
+        require_packages("engine simulation", "flwr", "ray", extra="simulation")
+    elif engine == "deployment":
+        require_packages("engine deployment", "flwr", extra="flower")
 
 
 def require_local(config: Config, engine: Engine) -> None:

@@ -7,7 +7,6 @@ import sys
 import time
 from contextlib import closing
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,7 +18,7 @@ from fedse.cli.display import Json, Plain, mode_of
 from fedse.cli.result import tell_result
 from fedse.cli.run import Metrics, Set, watched
 from fedse.config.file import load_config
-from fedse.errors import Interrupted, MachineError
+from fedse.errors import Interrupted, require_packages
 from fedse.observers.follow import followed
 from fedse.results.outcome import result_of
 from fedse.store.run_folder import open_run
@@ -36,12 +35,7 @@ HERE = Path("federation")
 
 def require_flower() -> None:
     """What a federation needs is installed, or the error says which line installs it."""
-    lacking = [name for name in ("flwr", "cryptography") if find_spec(name) is None]
-    if lacking:
-        raise MachineError(
-            f"a federation needs {', '.join(lacking)}, not installed here",
-            hint="pip install 'fed-se[flower]'",
-        )
+    require_packages("a federation", "flwr", "cryptography", extra="flower")
 
 
 def end_on_sigterm() -> None:

@@ -10,7 +10,7 @@ from fedse.agent.policy import Dialogue
 from fedse.agent.prompt import Encoder
 from fedse.config.schema import ClientSection, Config
 from fedse.envs.base import Env, EnvFactory, make_env
-from fedse.errors import ConfigError, EnvError, MachineError, boundary
+from fedse.errors import ConfigError, EnvError, boundary, require_packages
 from fedse.method.rollout import Keep, choose_games, demonstrate, rollout
 from fedse.method.site import Play, Site
 from fedse.seeds import seed_of
@@ -113,13 +113,9 @@ def choose_play(env: Env, encoder: Encoder, keep: Keep) -> Play:
     """We step an environment; a program plays by itself against a recording endpoint."""
     if not isinstance(env, Program):
         return partial(rollout, keep=keep)
-    try:
-        from fedse.serve.play import play_program
-    except ModuleNotFoundError as error:
-        raise MachineError(
-            f"fedse.serve:Program needs {error.name}, not installed here",
-            hint="pip install 'fed-se[serve]'",
-        ) from error
+    require_packages("fedse.serve:Program", "starlette", "uvicorn", extra="serve")
+    from fedse.serve.play import play_program
+
     return partial(play_program, encoder=encoder)
 
 

@@ -15,6 +15,8 @@ from multiprocessing.connection import Client, Connection
 from pathlib import Path
 from typing import Any
 
+from tenacity import RetryCallState, Retrying, retry_if_result, wait_fixed
+
 from fedse.faults import Fault
 from fedse.protocol import SiteReply
 from fedse.types import ClientStats
@@ -31,18 +33,44 @@ def ask_until_served(ask: Callable[[], SiteReply], *, patience: float, tries: in
     A worker that did the work before it died answers from its outbox; one that dies of the work
     again and again is a fault after `tries` deaths.
     """
-    broken_since, deaths = None, 0
-    while True:
-        began = time.monotonic()
-        reply = ask()
+    broken = _Broken(patience, tries)
+    asking = Retrying(
+        before=broken.begin,
+        retry=retry_if_result(lambda reply: reply.fault.passing),
+        stop=broken.lasting,
+        wait=wait_fixed(RETRY_SECONDS),
+        retry_error_callback=_last_reply,
+    )
+    return asking(ask)
+
+
+class _Broken:
+    """How long a worker has been broken, and how often it died.
+
+    An ask that took longer than the patience found one that worked: the time begins anew then.
+    """
+
+    def __init__(self, patience: float, tries: int) -> None:
+        self._patience, self._tries = patience, tries
+        self._began, self._deaths = 0.0, 0
+        self._since: float | None = None
+
+    def begin(self, state: RetryCallState) -> None:
+        self._began = time.monotonic()
+
+    def lasting(self, state: RetryCallState) -> bool:
+        """Called after each ask that failed."""
         now = time.monotonic()
-        deaths += reply.fault == Fault.GARBLED
-        if broken_since is None or now - began > patience:
-            broken_since = now
-        lasting = deaths >= tries or now - broken_since >= patience
-        if not reply.fault.passing or lasting:
-            return reply
-        time.sleep(RETRY_SECONDS)
+        self._deaths += _last_reply(state).fault == Fault.GARBLED
+        if self._since is None or now - self._began > self._patience:
+            self._since = now
+        return self._deaths >= self._tries or now - self._since >= self._patience
+
+
+def _last_reply(state: RetryCallState) -> SiteReply:
+    assert state.outcome is not None
+    reply: SiteReply = state.outcome.result()
+    return reply
 
 
 def ask_site(

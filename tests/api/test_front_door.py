@@ -138,7 +138,7 @@ def test_a_plan_refuses_what_cannot_run(file: Path, monkeypatch: pytest.MonkeyPa
         fedse.plan(file, settings={"rollout.context": 9})
     with pytest.raises(ConfigError, match="keeps it apart"):
         fedse.plan(file, engine="simulation", settings={"buffer.pooled": True})
-    monkeypatch.setattr("fedse.api.checks.find_spec", lambda name: None if name == "flwr" else 1)
+    monkeypatch.setattr("fedse.errors.is_installed", lambda name: name != "flwr")
     with pytest.raises(fedse.MachineError, match="engine deployment needs flwr"):
         fedse.plan(file, engine="deployment")
 

@@ -192,7 +192,7 @@ def test_a_bug_says_so(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.M
 def test_no_torch_says_how_to_get_it(
     small: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checks, "find_spec", lambda name: None)
+    monkeypatch.setattr(checks, "is_installed", lambda name: False)
     for argv in (["run", small], ["demo"]):
         assert start(argv) == 3
         told = capsys.readouterr().err

@@ -268,6 +268,21 @@ def test_one_that_stays_away_is_a_fault_when_the_patience_is_over(tmp_path: Path
     assert 0.2 <= time.monotonic() - began < 5
 
 
+def test_the_patience_begins_anew_after_an_ask_that_took_longer(monkeypatch: pytest.MonkeyPatch):
+    """The worker had worked until it died: it is being started now, not away for long."""
+    monkeypatch.setattr(socket_client, "RETRY_SECONDS", 0.0)
+    faults, asked = [(Fault.UNREACHABLE, 0.0), (Fault.GARBLED, 0.3), (Fault.NONE, 0.0)], []
+
+    def ask() -> SiteReply:
+        fault, seconds = faults[len(asked)]
+        asked.append(fault)
+        time.sleep(seconds)
+        return SiteReply(ClientStats(), fault=fault)
+
+    assert ask_until_served(ask, patience=0.2, tries=9).fault == 0
+    assert asked == [Fault.UNREACHABLE, Fault.GARBLED, 0]
+
+
 def test_a_worker_that_dies_of_the_work_is_not_asked_for_ever(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(socket_client, "RETRY_SECONDS", 0.0)
     asked = []

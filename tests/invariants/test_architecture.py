@@ -32,6 +32,12 @@ ROOMS = room_graph(MODULES)
 ALLOWED = {
     "flwr": ("flower",),
     "ray": ("flower",),
+    "tenacity": ("waiting", "site.socket_client", "flower.server.mailbox"),
+    "httpx": ("envs.bridges.http_json", "flower"),
+    "urllib": (),
+    "mcp": ("envs.bridges.mcp_server",),
+    "anyio": ("envs.bridges.mcp_server",),
+    "psutil": ("flower.ops.orphans",),
     "torch": ("train", "agent.hf", "agent.loaded"),
     "transformers": ("agent.hf", "agent.loaded", "agent.tokens"),
     "peft": ("train",),
