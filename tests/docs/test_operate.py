@@ -3,14 +3,15 @@
 import json
 import re
 import shlex
-import shutil
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-pytest.importorskip("flwr")
+from tests.needs import needs
+
+needs("flwr")
 
 from fedse.cli.app import start
 from fedse.drivers.run import run_local
@@ -68,6 +69,7 @@ def test_every_line_is_run_or_checked():
 
 
 def test_the_guide_runs(folder: Path, capsys: pytest.CaptureFixture[str]):
+    needs("jq", "openssl")
     told = {}
     for line in LINES:
         words = shlex.split(line)
@@ -77,17 +79,16 @@ def test_the_guide_runs(folder: Path, capsys: pytest.CaptureFixture[str]):
             capsys.readouterr()
             assert start(words[1:]) == 0, line
             told[line] = capsys.readouterr().out
-        elif shutil.which(words[0]):
+        else:
             done = subprocess.run(words, capture_output=True, text=True, check=False)
             assert done.returncode == 0, (line, done.stderr)
             told[line] = done.stdout
     before, restored = (out for line, out in told.items() if " federation status " in line)
     assert before == restored
     assert re.search(r"north +enrolled +excluded: quarantined: its replies of 3 rounds", before)
-    for line, out in told.items():
-        if line.startswith("jq"):
-            faults = [json.loads(said)["fault"].partition(":")[0] for said in out.splitlines()]
-            assert faults == ["rejected"] * 3 + ["quarantined"]
+    (asked,) = (out for line, out in told.items() if line.startswith("jq"))
+    faults = [json.loads(said)["fault"].partition(":")[0] for said in asked.splitlines()]
+    assert faults == ["rejected"] * 3 + ["quarantined"]
     assert open_federation(Path("federation")).sites.members["north"].state == "revoked"
 
 
@@ -154,7 +155,9 @@ def test_the_tables_are_the_fields_of_a_real_run(tmp_path: Path):
 
 
 def test_metrics_that_are_named_exist():
-    prometheus = pytest.importorskip("prometheus_client")
+    needs("prometheus_client")
+    import prometheus_client as prometheus
+
     from fedse.observers.prometheus import metrics_observer
 
     registry = prometheus.CollectorRegistry()

@@ -69,6 +69,12 @@ def module_of(path: Path) -> str:
     return ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
 
 
+def test_what_is_looked_at_is_the_house():
+    """Or every law below would hold of nothing."""
+    assert len(FILES) == len(SOURCES) > 150
+    assert {"Adapter", "Run", "FedSEError"} <= {node.name for _, node in classes()}
+
+
 def test_every_room_has_one_rank():
     assert set(ROOMS) == set(RANK)
     listed = [room for row in ROWS for room in row.split()]
@@ -181,4 +187,5 @@ def test_light_imports(module: str):
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
+    assert module in loaded
     assert not {"torch", "transformers", "peft", "flwr", "ray", "rich", "cyclopts"} & set(loaded)

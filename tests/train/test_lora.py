@@ -6,9 +6,11 @@ import sys
 from functools import partial
 from pathlib import Path
 
-import pytest
+from tests.needs import needs
 
-torch = pytest.importorskip("torch")
+needs("torch")
+
+import torch
 
 from fedse.adapters.base import adapter_spec, base_path, initial_adapter
 from fedse.adapters.peft_folder import export_adapter

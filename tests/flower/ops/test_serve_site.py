@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("flwr")
+from tests.needs import needs
+
+needs("flwr")
 
 from flwr.supercore.constant import TASK_TYPE_TO_COMMAND
 
@@ -46,6 +48,7 @@ def test_flower_finds_our_programs_first_whatever_the_server_asks_for(scene: Sce
     env = serve_site.node_environment(home, home.path / "flower")
     assert env["PATH"].split(os.pathsep)[0] == str(home.path / "bin")
     assert env["FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION"] == "1"
+    assert "flwr-clientapp" in TASK_TYPE_TO_COMMAND.values()
     for name in TASK_TYPE_TO_COMMAND.values():
         found = subprocess.run(
             ["/bin/sh", "-c", f"command -v {name}"], env=env, capture_output=True, text=True
@@ -219,16 +222,14 @@ def test_a_home_is_attended_once(scene: Scene):
         "with locked(pathlib.Path(sys.argv[1]), busy='', hint=''):\n"
         "    print('held', flush=True); time.sleep(60)"
     )
-    other = subprocess.Popen([*python(code), str(home.path)], stdout=subprocess.PIPE, text=True)
-    try:
+    command = [*python(code), str(home.path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
         with pytest.raises(StoreError, match=f"takes part with the home {home.path}") as refusal:
             serve_site.serve_site(home, tell=lambda _: None, seconds=0)
         assert f"then: fedse site start --home {home.path}" in refusal.value.hint
-    finally:
         other.kill()
-        other.wait()
 
 
 def test_without_nginx_nothing_is_opened(scene: Scene, monkeypatch: pytest.MonkeyPatch):
@@ -280,7 +281,7 @@ def test_a_service_manager_can_stop_it():
 
 
 def test_without_its_packages_a_verb_says_which(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("fedse.cli.federation.find_spec", lambda name: None)
+    monkeypatch.setattr("fedse.errors.is_installed", lambda name: False)
     with pytest.raises(MachineError, match="needs flwr, cryptography") as refusal:
         require_flower()
     assert "fed-se[flower]" in refusal.value.hint

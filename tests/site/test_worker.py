@@ -17,8 +17,6 @@ from multiprocessing.connection import Client, Connection
 from pathlib import Path
 
 import pytest
-from canary_world import CANARY
-from toy_federation import NAMES, SPEC, ServeToy, first_request, toy_config
 
 from fedse.adapters.base import initial_adapter, spec_of
 from fedse.config.file import dump_config
@@ -33,6 +31,9 @@ from fedse.site.serve import serve
 from fedse.site.socket_client import ask_site
 from fedse.testing import open_toy_site, toy_adapter
 from fedse.types import Adapter, ClientStats, Fitted
+from tests.needs import needs
+from tests.toys.canary_world import CANARY
+from tests.toys.federation import NAMES, SPEC, ServeToy, first_request, toy_config
 
 CONFIG = toy_config()
 TIMES = {"rollout_seconds", "train_seconds", "eval_seconds"}
@@ -140,12 +141,11 @@ def test_the_request_of_an_asker_who_was_killed_is_dropped(serve_toy: ServeToy, 
     with put(socket, adapter, round=1) as first:
         assert slow.begun.wait(20)
         code = (
-            "import sys; sys.path.insert(0, sys.argv[1])\n"
-            "from pathlib import Path; from test_worker import *\n"
-            "held = put(Path(sys.argv[2]), toy_adapter(SPEC, 2), round=1)\n"
+            "from pathlib import Path; from tests.site.test_worker import *\n"
+            "held = put(Path(sys.argv[1]), toy_adapter(SPEC, 2), round=1)\n"
             "print('asked', flush=True); time.sleep(60)"
         )
-        command = [sys.executable, "-c", code, str(Path(__file__).parent), str(socket)]
+        command = [sys.executable, "-c", code, str(socket)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as asker:
             assert asker.stdout is not None
             assert asker.stdout.readline() == "asked\n"
@@ -241,7 +241,7 @@ def test_a_peer_that_falls_silent_is_let_go(serve_toy: ServeToy, adapter, monkey
 
 def test_what_broke_stays_in_the_sites_log(serve_toy: ServeToy, adapter: Adapter, caplog):
     caplog.set_level(logging.INFO, logger="fedse.site")
-    config = toy_config(env="canary_world:CanaryWorld", breaks=True)
+    config = toy_config(env="tests.toys.canary_world:CanaryWorld", breaks=True)
     socket = serve_toy(config, "alpha")
     request = json.dumps(
         {
@@ -307,7 +307,7 @@ def test_a_path_too_long_for_a_socket_is_named(tmp_path: Path):
 @pytest.mark.federated
 @pytest.mark.slow
 def test_a_real_worker_starts_answers_and_ends(sockets: Path, tmp_path: Path):
-    pytest.importorskip("torch")
+    needs("torch")
     config = toy_config()
     config = config.model_copy(
         update={"rollout": config.rollout.model_copy(update={"new_tokens": 4, "episodes": 2})}
@@ -315,23 +315,20 @@ def test_a_real_worker_starts_answers_and_ends(sockets: Path, tmp_path: Path):
     (tmp_path / "config.toml").write_text(dump_config(config))
     path = sockets / "alpha.sock"
     where = ["--client", "alpha", "--socket", str(path), "--home", str(tmp_path / "home")]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "fedse.site.worker", str(tmp_path / "config.toml"), *where],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(worker.__file__).parents[2])},
-    )
-    try:
-        assert process.stdout.readline() == f"ready {path}\n"
-        current = initial_adapter(spec_of(config), seed=0)
-        request = first_request(config, current, train=False).model_dump(mode="json")
-        got = ask_site(
-            path, request, current.to_bytes(), client=None, max_reply_bytes=0, timeout=60
-        )
-        assert (got.fault, got.stats.eval_played) == (0, 4)
-    finally:
-        process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 0
+    command = [sys.executable, "-m", "fedse.site.worker", str(tmp_path / "config.toml"), *where]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == f"ready {path}\n"
+            current = initial_adapter(spec_of(config), seed=0)
+            request = first_request(config, current, train=False).model_dump(mode="json")
+            got = ask_site(
+                path, request, current.to_bytes(), client=None, max_reply_bytes=0, timeout=60
+            )
+            assert (got.fault, got.stats.eval_played) == (0, 4)
+        finally:
+            process.send_signal(signal.SIGTERM)
+    assert process.returncode == 0
     assert not path.exists()
     assert stat.S_IMODE((tmp_path / "home" / "worker.log").stat().st_mode) == 0o600
 

@@ -4,7 +4,6 @@ One SuperLink and one nginx; a node is one signed request, as Flower's SuperNode
 """
 
 import http.client
-import shutil
 import ssl
 import time
 from base64 import b64encode
@@ -16,9 +15,9 @@ from typing import NamedTuple
 
 import pytest
 
-pytest.importorskip("flwr")
-if shutil.which("nginx") is None:
-    pytest.skip("nginx is not installed", allow_module_level=True)
+from tests.needs import needs
+
+needs("flwr", "nginx")
 
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 from flwr.common.constant import TIMESTAMP_HEADER

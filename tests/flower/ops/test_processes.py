@@ -1,8 +1,10 @@
 """Processes of a federation: a dead one is named with its last words, all are ended in the end."""
 
 import os
+import socket
 import ssl
 import stat
+import subprocess
 import sys
 import threading
 import time
@@ -11,14 +13,15 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("cryptography")
+from tests.needs import needs
 
-from toy_federation import lives
+needs("cryptography")
 
-from fedse.errors import RunError
+from fedse.errors import MachineError, RunError
 from fedse.federation.keys import make_identity, make_node_key
 from fedse.flower.ops import processes
 from fedse.flower.ops.processes import QUIET, Processes, environment, free_ports, healthy
+from tests.toys.federation import lives
 
 PYTHON = sys.executable
 STUBBORN = """
@@ -87,8 +90,28 @@ def test_flower_is_told_to_be_quiet(tmp_path: Path):
     assert given["PATH"].startswith(str(Path(PYTHON).parent))
 
 
-def test_ports_are_different():
-    assert len(set(free_ports(6))) == 6
+def test_a_port_is_given_to_one_process_only_while_it_lives():
+    code = "from fedse.flower.ops.processes import free_ports; print(*free_ports(6)); input()"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with (
+        subprocess.Popen(python(code), **pipes) as one,
+        subprocess.Popen(python(code), **pipes) as two,
+    ):
+        given = [int(port) for other in (one, two) for port in other.stdout.readline().split()]
+        ports = [*given, *free_ports(6), *free_ports(6)]
+        assert len(set(ports)) == len(ports) == 24
+        for port in ports:
+            socket.create_server(("127.0.0.1", port)).close()
+        for other in (one, two):
+            other.communicate("")
+
+
+def test_a_port_that_somebody_listens_at_is_not_given(monkeypatch: pytest.MonkeyPatch):
+    with socket.create_server(("0.0.0.0", 0)) as everywhere:
+        port = everywhere.getsockname()[1]
+        monkeypatch.setattr(processes, "PORTS", range(port, port + 1))
+        with pytest.raises(MachineError, match=f"no 1 ports are free from {port} to {port}"):
+            free_ports(1)
 
 
 def test_the_certificate_is_for_this_machine_and_keys_are_private(tmp_path: Path):

@@ -6,13 +6,14 @@ test wants it to; Flower's part, running it, is done by the test.
 
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-pytest.importorskip("flwr")
+from tests.needs import needs
+
+needs("flwr")
 
 from fedse.errors import RunError
 from fedse.events import read_events
@@ -135,11 +136,9 @@ def test_an_app_that_never_begins_is_submitted_again(run: Path, monkeypatch: pyt
 
 def test_one_that_commits_nothing_again_and_again_is_given_up_and_the_log_says_so(run: Path):
     flower = ByHand(run, ["refuses"] * 100)
-    began = time.monotonic()
     with pytest.raises(RunError, match="8 submissions in a row committed no round after round 0"):
         run_to_end(run, flower, tell=lambda line: None)
     assert flower.submitted == resubmit.HOPELESS
-    assert time.monotonic() - began < 10
     (failed,) = read_events(run / "events.jsonl", ['"run.failed"'])
     assert "the SuperLink is away" in failed["error"]
 

@@ -14,12 +14,9 @@ from typing import NamedTuple
 
 import pytest
 
-pytest.importorskip("flwr")
-pytest.importorskip("ray")
-pytest.importorskip("torch")
+from tests.needs import needs
 
-from canary_world import CANARY
-from toy_federation import NAMES, lives
+needs("flwr", "ray", "torch")
 
 from fedse.config.file import dump_config
 from fedse.config.schema import Config
@@ -30,6 +27,8 @@ from fedse.flower.ops.processes import command, environment, healthy
 from fedse.flower.ops.simulation import run_simulation
 from fedse.store.run_folder import create_run, open_run
 from fedse.types import RoundResult
+from tests.toys.canary_world import CANARY
+from tests.toys.federation import NAMES, lives
 
 pytestmark = [pytest.mark.federated, pytest.mark.slow]
 
@@ -42,7 +41,7 @@ TINY = {
     "train": {"epochs": 1, "batch": 3, "max_steps": 1, "lr": 1e-3},
     "eval": {"episodes": 2, "every": 10},
     "aggregate": {"deadline": 120.0},
-    "clients": [{"name": name, "env": "canary_world:CanaryWorld"} for name in NAMES],
+    "clients": [{"name": name, "env": "tests.toys.canary_world:CanaryWorld"} for name in NAMES],
 }
 
 

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-pytest.importorskip("flwr")
+from tests.needs import needs
+
+needs("flwr")
 
 from fedse.flower.server.mailbox import Node, Sent
 from fedse.flower.server.schedule import (

@@ -9,8 +9,9 @@ from typing import NamedTuple
 import httpx
 import pytest
 
-pytest.importorskip("flwr")
-pytest.importorskip("prometheus_client")
+from tests.needs import needs
+
+needs("flwr", "prometheus_client")
 
 from fedse.cli.app import start
 from fedse.federation.folder import Federation
