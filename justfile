@@ -19,5 +19,9 @@ check: lint
     {{python}} -m pytest -m federated
     {{python}} -m pytest -m reproduction
 
+docs:
+    .venv/bin/zensical build --clean --strict
+    {{python}} -m scripts.check_site site
+
 demo:
     {{python}} -m fedse demo
