@@ -11,18 +11,18 @@ import inspect
 import re
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from textwrap import fill
-from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any
 
 import fedse
 from fedse import errors
-from fedse.cli import app as command_line
-from fedse.config.keys import config_keys
+from fedse.config.keys import ConfigKey, config_keys
 from fedse.types import ClientStats
 from scripts.import_picture import sources_here
+from scripts.markdown import code, table
+from scripts.read_commands import command_parts
 from scripts.read_source import definition_of, doc_of, emitted_events, member_docs, stub
 from scripts.reference_text import (
     AREAS,
@@ -43,7 +43,7 @@ MADE = "<!-- Made by `python -m scripts.make_reference`; change the code, not th
 def pages() -> dict[str, str]:
     """Path below docs/ -> the text of the page."""
     made = {
-        "reference/commands.md": _commands(),
+        "reference/commands.md": command_parts(),
         "reference/config.md": _config(),
         "reference/events.md": _events(sources_here()),
         "reference/exit-codes.md": _exit_codes(),
@@ -60,112 +60,24 @@ def _page(path: str, parts: Iterator[str]) -> str:
     return "\n\n".join([f"# {title}", MADE, first, *parts]) + "\n"
 
 
-def table(head: Sequence[str], rows: Iterator[Sequence[str]] | Sequence[Sequence[str]]) -> str:
-    """A Markdown table; a bar inside a cell is escaped, a line break becomes a space."""
-    cells = [[" ".join(c.replace("|", "\\|").split()) for c in row] for row in rows]
-    lines = [" | ".join(row) for row in [head, ["---"] * len(head), *cells]]
-    return "\n".join(f"| {line} |" for line in lines)
-
-
-def code(text: str, language: str) -> str:
-    return f"```{language}\n{text}\n```"
-
-
-# --- commands
-
-
-def _commands() -> Iterator[str]:
-    app = command_line.build_app()
-    verbs = [f"[`fedse {verb}`](#fedse-{verb})" for verb in command_line.VERBS]
-    yield table(["command", "what for"], zip(verbs, _abouts(), strict=True))
-    for verb in command_line.VERBS:
-        yield from _command(app[verb], f"fedse {verb}", "##")
-        if verb in command_line.GROUPS:
-            yield from _group(app[verb], f"fedse {verb}")
-
-
-def _abouts() -> list[str]:
-    return [about for about, _ in command_line.VERBS.values()]
-
-
-def _group(app: Any, name: str) -> Iterator[str]:
-    seen: dict[Any, str] = {}
-    for verb in (word for word in app if not word.startswith("-")):
-        called = app[verb].default_command
-        if called in seen:
-            yield f"`{name} {verb}` is the same as `{name} {seen[called]}`."
-        else:
-            seen[called] = verb
-            yield from _command(app[verb], f"{name} {verb}", "###")
-
-
-def _command(app: Any, name: str, level: str) -> Iterator[str]:
-    text, _, example = inspect.cleandoc(app.help).partition("Example: ")
-    yield f"{level} {name}"
-    yield text.strip()
-    yield code(example.strip(), "bash")
-    rows = [_option(argument) for argument in _arguments(app)]
-    if rows:
-        yield table(["argument", "meaning", "default"], rows)
-
-
-def _arguments(app: Any) -> list[Any]:
-    return [*app.assemble_argument_collection()] if app.default_command else []
-
-
-def _option(argument: Any) -> tuple[str, str, str]:
-    """Its names with the kind of value, its help with the choices, its default."""
-    hint, default = argument.hint, argument.field_info.default
-    names = [argument.name, *_tuple(argument.parameter.negative)]
-    shown = ", ".join(f"`{' '.join([name, *_kind(hint)])}`" for name in names)
-    if argument.field_info.kind is inspect.Parameter.POSITIONAL_ONLY:
-        shown = f"`{argument.name}`"
-    if argument.field_info.kind is inspect.Parameter.VAR_POSITIONAL:
-        shown, default = f"`{argument.name}...`", None
-    choices = ", ".join(f"`{choice}`" for choice in _choices(hint))
-    meaning = f"{argument.parameter.help}{f' One of {choices}.' if choices else ''}"
-    silent = default in (None, []) or default is False or argument.parameter.show_default is False
-    told = "required" if argument.required else "" if silent else f"`{default}`"
-    return shown, meaning, told
-
-
-def _tuple(value: Any) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else tuple(value or ())
-
-
-def _kind(hint: Any) -> tuple[str, ...]:
-    """The word for the value after an option; nothing for a flag."""
-    hint = _plain(hint)
-    if hint is bool:
-        return ()
-    if get_origin(hint) is Literal:
-        return ("NAME",)
-    return ({Path: "PATH", str: "TEXT", int: "NUMBER", float: "NUMBER"}[hint],)
-
-
-def _choices(hint: Any) -> tuple[str, ...]:
-    return get_args(_plain(hint)) if get_origin(_plain(hint)) is Literal else ()
-
-
-def _plain(hint: Any) -> Any:
-    """The kind of one value: of an option that may be left out or repeated too."""
-    if get_origin(hint) in (Union, UnionType):
-        (hint,) = [kind for kind in get_args(hint) if kind is not NoneType]
-    return get_args(hint)[0] if get_origin(hint) in (list, tuple) else hint
-
-
 # --- settings
 
 
 def _config() -> Iterator[str]:
     keys = config_keys()
     for section in (key for key in keys.values() if key.is_section):
-        brackets = f"[[{section.name}]]" if section.expected == "one table or more" else None
+        several = section.expected == "one table or more"
         yield f"## {section.name}"
-        yield f"In the file: `{brackets or f'[{section.name}]'}`."
+        yield f"In the file: `{f'[[{section.name}]]' if several else f'[{section.name}]'}`."
         inside = [k for k in keys.values() if k.name.rpartition(".")[0] == section.name]
-        rows = [(f"`{k.name}`", k.about, k.expected, f"`{k.default}`") for k in inside]
-        yield table(["key", "meaning", "must be", "default"], rows)
+        rows = [(f"`{k.name}`", _default(k), f"{k.about} Must be {k.expected}.") for k in inside]
+        yield table(["key", "default", "meaning"], rows)
+
+
+def _default(key: ConfigKey) -> str:
+    return {"unset": "unset", "none, it must be given": "required"}.get(
+        key.default, f"`{key.default}`"
+    )
 
 
 # --- events

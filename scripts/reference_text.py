@@ -17,8 +17,7 @@ INTRO = {
         "One TOML file describes one experiment. Every key is listed here; an unknown key is "
         "refused. `fedse config explain train.lr` prints one entry, `fedse config show FILE` "
         "prints a file with all its defaults, and `--set train.lr=1e-4` changes one key for one "
-        "run. `(paper: 20)` gives the published value where it differs from the default or is "
-        "known.",
+        "run. `(paper: 20)` is the published value.",
     ),
     "reference/events.md": (
         "Events",

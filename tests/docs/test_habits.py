@@ -12,7 +12,7 @@ yaml = pytest.importorskip("yaml")
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-RECIPES = re.findall(r"^(\w+):", (ROOT / "justfile").read_text(), flags=re.M)
+RECIPES = re.findall(r"^(\w+)[\w ]*:", (ROOT / "justfile").read_text(), flags=re.M)
 
 
 def test_the_citation_names_this_version_and_licence():

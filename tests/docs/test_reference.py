@@ -14,7 +14,8 @@ import fedse
 from fedse import errors
 from fedse.cli.app import BUG_EXIT, GROUPS, INTERRUPT_EXIT, USAGE_EXIT, VERBS, build_app
 from fedse.config.keys import config_keys
-from scripts.make_reference import pages, table
+from scripts.make_reference import pages
+from scripts.markdown import table
 from scripts.read_source import definition_of, doc_of, emitted_events, member_docs, stub
 
 ROOT = Path(__file__).parents[2]
