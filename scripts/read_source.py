@@ -12,6 +12,7 @@ from typing import NamedTuple
 EVENT_NAME = re.compile(r"^[a-z]+\.[a-z]+$")
 EMITTERS = ("emit", "_note")
 SHOWN_DECORATORS = ("property", "cached_property", "classmethod", "staticmethod", "contextmanager")
+SHOWN_METHODS = ("__init__", "__call__", "__enter__", "__exit__")
 WIDTH = 88
 """A longer signature has one argument per line."""
 
@@ -142,7 +143,7 @@ def _members(node: ast.ClassDef) -> list[ast.stmt]:
     kept: list[ast.stmt] = []
     for part in node.body:
         if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef):
-            if part.name in ("__init__", "__call__") or not part.name.startswith("_"):
+            if part.name in SHOWN_METHODS or not part.name.startswith("_"):
                 kept.append(part)
         elif isinstance(part, ast.AnnAssign) and not ast.unparse(part.target).startswith("_"):
             kept.append(part)
