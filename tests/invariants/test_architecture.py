@@ -11,6 +11,7 @@ import pytest
 from scripts.import_picture import (
     RANK,
     ROWS,
+    arrow_table,
     inside,
     is_acyclic,
     mermaid,
@@ -105,10 +106,26 @@ def test_the_picture_can_show_what_is_wrong():
     assert upward_arrows({"a": {"b"}, "b": {"c"}, "c": {"a"}}) == 1
 
 
-def test_the_drawing_in_the_docs_is_that_of_the_code():
-    """Made by: python scripts/import_picture.py --mermaid"""
+def test_the_drawing_and_the_table_in_the_docs_are_those_of_the_code():
+    """Made by: python scripts/import_picture.py --mermaid, and --table"""
     page = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
     assert f"```mermaid\n{mermaid(SOURCES)}\n```" in page
+    assert f"\n\n{arrow_table(SOURCES)}\n\n" in page
+
+
+def test_the_table_leaves_out_only_what_follows():
+    """Whom a room imports is whom it reaches by the arrows of the table."""
+    rows = [line.strip("| ").split(" | ") for line in arrow_table(SOURCES).splitlines()[2:]]
+    arrows = {row[0].strip("`"): set(row[2].replace("`", "").split()) for row in rows if row[2:]}
+    reached: dict[str, set[str]] = {}
+    for room in sorted(ROOMS, key=RANK.__getitem__):
+        near = arrows.get(room, set())
+        beyond = set().union(*(reached[to] for to in near))
+        assert not near & beyond, "an arrow that follows from others"
+        reached[room] = near | beyond
+    assert {room: found - reached[room] for room, found in ROOMS.items() if found} == {
+        room: set() for room, found in ROOMS.items() if found
+    }
 
 
 @pytest.mark.parametrize("path", FILES, ids=module_of)
