@@ -7,9 +7,10 @@ from typing import Any
 
 from fedse.adapters.base import base_path, spec_of
 from fedse.agent.prompt import Encoder
-from fedse.config.schema import Config
+from fedse.config.file import check_command
+from fedse.config.schema import ClientSection, Config
 from fedse.envs.base import Env, make_env
-from fedse.errors import EnvError, MachineError
+from fedse.errors import EnvError, MachineError, boundary
 from fedse.method.rollout import Keep, choose_games, demonstrate, rollout
 from fedse.method.site import Play, Site
 from fedse.seeds import seed_of
@@ -61,7 +62,8 @@ def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], fl
 
 def tasks_of(env: Env, part: tuple[int, int] | None, split: Split) -> Sequence[Task]:
     """The tasks of a split; of the training ones only the client's part. All share the test."""
-    tasks = env.tasks(split)
+    with boundary(EnvError, f"{env.name}.tasks({split!r})"):
+        tasks = env.tasks(split)
     if part is None or split == "test":
         return tasks
     first, step = part
@@ -106,4 +108,12 @@ def add_demonstrations(site: Site, config: Config) -> None:
     if count and not site.buffer.added(experiment, 0):
         seed = seed_of(config.run.seed, site.client, "demonstrations")
         games = choose_games(site.tasks("train"), count, seed=seed)
-        site.buffer.add(demonstrate(games, site.make_env), experiment=experiment)
+        shown = demonstrate(games, site.make_env, hint=check_hint(config.client(site.client)))
+        site.buffer.add(shown, experiment=experiment)
+
+
+def check_hint(client: ClientSection) -> str:
+    """What to do when this client's episodes break."""
+    if client.env.rpartition(":")[2] == Program.__name__:
+        return "fix the program, then try one short round: fedse run CONFIG --set run.rounds=1"
+    return check_command(client)
