@@ -19,6 +19,9 @@ from fedse.site.resume import keeping_in
 from fedse.store.buffer import Buffer
 from fedse.types import Adapter, Fitted, Split, Task, Trajectory
 
+# Both names of the class that stands for an agent program.
+PROGRAMS = ("fedse.serve:Program", "fedse.serve.program:Program")
+
 
 def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], float]) -> Site:
     """The client's site, its buffer in `home`, filled with the expert's demonstrations."""
@@ -114,6 +117,6 @@ def add_demonstrations(site: Site, config: Config) -> None:
 
 def check_hint(client: ClientSection) -> str:
     """What to do when this client's episodes break."""
-    if client.env.rpartition(":")[2] == Program.__name__:
+    if client.env in PROGRAMS:
         return "fix the program, then try one short round: fedse run CONFIG --set run.rounds=1"
     return check_command(client)
