@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict
 
 Split = Literal["train", "test"]
 Outcome = Literal["success", "failure", "truncated", "broken"]
+ExclusionKind = Literal["rejected", "quarantined", "failed"]
 FloatVector = NDArray[np.float32]
 
 Clock = Callable[[], float]
@@ -37,10 +38,15 @@ class Record(BaseModel):
         return digest_of(self.model_dump(mode="json"))
 
 
-def digest_of(value: object) -> str:
-    """The sha256 of `value` as canonical JSON: sorted keys, no spaces, no NaN."""
+def canonical_json(value: object) -> bytes:
+    """The one way to write `value` as JSON: sorted keys, no spaces, ASCII, no NaN."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return text.encode("ascii")
+
+
+def digest_of(value: object) -> str:
+    """The sha256 of `value` as canonical JSON."""
+    return hashlib.sha256(canonical_json(value)).hexdigest()
 
 
 class Task(Record):
@@ -236,7 +242,15 @@ class Exclusion(Record):
     """A client's reply that was not counted, and why, in the server's own words."""
 
     client: str
+    kind: ExclusionKind
+    """rejected: the reply broke the rules, which is a strike. quarantined: earlier strikes were too
+    many. failed: the site or the line to it failed, or somebody else may have used its name."""
     reason: str
+
+    @property
+    def text(self) -> str:
+        """Reason and, where it matters for the client, kind."""
+        return self.reason if self.kind == "failed" else f"{self.kind}: {self.reason}"
 
 
 class Drift(Record):

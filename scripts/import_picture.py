@@ -21,8 +21,9 @@ PACKAGE = "fedse"
 
 # Bottom to top. A room may import rooms of the rows above its own in this list, and no others.
 ROWS = (
-    "types errors events seeds suggest _version",
-    "protocol config agent envs",
+    "types errors events faults seeds suggest waiting _version",
+    "plugins protocol agent",
+    "config envs",
     "adapters aggregate stats train envs.babyai envs.bridges envs.maze envs.textcraft envs.webshop"
     " envs.wordle",
     "store observers",
@@ -33,6 +34,7 @@ ROWS = (
     "reproduce flower.messages",
     "flower.patches flower.server",
     "flower flower.ops",
+    "api",
     "cli",
     "__init__ __main__",
 )

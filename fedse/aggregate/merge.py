@@ -10,8 +10,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fedse import plugins
 from fedse.aggregate.norms import blocks, distance
 from fedse.config.schema import AggregateSection
+from fedse.plugins import Variants
 from fedse.types import Adapter, FloatVector
 
 
@@ -105,4 +107,4 @@ def _extrapolate(total: NDArray[np.float64], here: FloatVector, step: float) -> 
         total[part] += here[part]
 
 
-AGGREGATES: Mapping[str, Merge] = {"mean": mean, "weighted": weighted}
+AGGREGATES: Mapping[str, Merge] = Variants(plugins.AGGREGATES, {"mean": mean, "weighted": weighted})

@@ -14,7 +14,7 @@ from cyclopts import App, CycloptsError, Parameter
 
 from fedse._version import __version__
 from fedse.cli.display import plain_wanted, set_quiet
-from fedse.errors import FedSEError
+from fedse.errors import FedSEError, Interrupted
 
 ABOUT = """Organisations that may not share data improve one LLM agent together.
 
@@ -24,7 +24,7 @@ EPILOGUE = (
     "Results go to stdout, progress to stderr. --debug (or FEDSE_DEBUG=1) shows tracebacks. "
     "Runs are kept in $FEDSE_RUNS, or ~/.local/share/fedse/runs."
 )
-USAGE_EXIT, BUG_EXIT, INTERRUPT_EXIT = 2, 1, 130
+USAGE_EXIT, BUG_EXIT, INTERRUPT_EXIT = 2, 1, Interrupted.exit_code
 
 # What each verb is for, and an example. Told here, because asking its module would import it.
 VERBS = {
@@ -58,6 +58,8 @@ def build_app() -> App:
         help_formatter="plain" if plain_wanted(sys.stdout) else "default",
         help_format="plaintext",
         default_parameter=Parameter(negative=()),
+        # What a run says about being interrupted is told in the form of every other failure.
+        suppress_keyboard_interrupt=False,
     )
     for order, (verb, (about, example)) in enumerate(VERBS.items()):
         target = "app" if verb in GROUPS else f"{verb}_verb"
@@ -85,6 +87,8 @@ def start(argv: Sequence[str]) -> int:
         if debug:
             traceback.print_exc()
         return _told(str(error), error.hint, error.exit_code)
+    except Interrupted as stop:
+        return _told(str(stop), stop.hint, stop.exit_code)
     except KeyboardInterrupt:
         return _told("stopped", "", INTERRUPT_EXIT)
     except BrokenPipeError:

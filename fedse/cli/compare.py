@@ -1,7 +1,6 @@
 """`fedse compare RUN RUN...`: which of several runs is better, and how sure is that?"""
 
 import json as json_format
-import os
 import shutil
 import sys
 import textwrap
@@ -12,14 +11,14 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.text import Text
 
+from fedse.api.measuring import compare
 from fedse.cli.display import Json, plain_wanted
 from fedse.cli.phrases import counted
 from fedse.cli.whiskers import ASCII, UNICODE, Signs, axis_over, tick_line, whisker
 from fedse.results.arms import differing
-from fedse.results.compare import POWER, Comparison, Contrast, Result, compare
+from fedse.results.compare import POWER, ArmResult, Comparison, Contrast
 from fedse.stats.paired import Difference
 from fedse.stats.rates import Mean, Rate
-from fedse.store.run_folder import find_run, runs_root
 
 NARROW, WIDE = 60, 100
 LONGEST_LABEL = 16
@@ -41,8 +40,7 @@ def compare_verb(
     plain: Annotated[bool, Parameter(help="ASCII only, no colours.", show_default=False)] = False,
 ) -> None:
     """Each run's held-out success and its difference to the first run's are on stdout."""
-    root = runs_root(os.environ)
-    found = compare([find_run(run, root) for run in runs], round=round)
+    found = compare(*runs, round=round)
     if json:
         print(json_format.dumps(as_json(found)))
         return
@@ -102,7 +100,7 @@ def _plain(difference: Difference) -> dict[str, float | None]:
     return {k: v if isfinite(v) else None for k, v in difference._asdict().items()}
 
 
-def _settings(found: Comparison, result: Result) -> dict[str, tuple[Any, Any]]:
+def _settings(found: Comparison, result: ArmResult) -> dict[str, tuple[Any, Any]]:
     return differing(result.arm.config, found.results[0].arm.config)
 
 
@@ -193,7 +191,7 @@ def _rates(found: Comparison, names: dict[str, str], width: int, signs: Signs) -
     return lines
 
 
-def _sizes(results: list[Result], env: str) -> str:
+def _sizes(results: list[ArmResult], env: str) -> str:
     sizes = sorted({result.envs[env].n for result in results})
     return counted(sizes[0], "game") if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} games"
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from fedse.cli.drive import require_members
+from fedse.api.checks import require_members
 from fedse.cli.phrases import counted
 from fedse.cli.run import Set
 from fedse.config.file import dump_config, load_config

@@ -31,6 +31,7 @@ from fedse.exports.episodes import (
 from fedse.exports.inspect_log import Origin, write_inspect_logs
 from fedse.exports.parquet import write_parquet
 from fedse.exports.results import last_measured, results_of
+from fedse.results.outcome import committed_round
 from fedse.store.run_folder import find_run, open_run, read_card, runs_root
 
 app = App(name="export", help_format="plaintext", help_epilogue="")
@@ -113,7 +114,7 @@ def adapter(
     """
     _require_new(out)
     with closing(open_run(find_run(run, runs_root(os.environ)), clock=time.time)) as opened:
-        chosen = (opened.committed or 0) if round is None else round
+        chosen = committed_round(opened, round)
         folder = export_adapter(opened.adapter(chosen), out)
     print(f"adapter of round {chosen} in {folder}")
 

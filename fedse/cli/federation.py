@@ -7,19 +7,20 @@ import sys
 import time
 from contextlib import closing
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
+from fedse.api.engines import fan_out
 from fedse.cli.console import shown
 from fedse.cli.display import Json, Plain, mode_of
-from fedse.cli.drive import Interrupted, fan_out, tell_result
-from fedse.cli.follow import followed
+from fedse.cli.result import tell_result
 from fedse.cli.run import Metrics, Set, watched
 from fedse.config.file import load_config
-from fedse.errors import MachineError
+from fedse.errors import Interrupted, require_packages
+from fedse.observers.follow import followed
+from fedse.results.outcome import result_of
 from fedse.store.run_folder import open_run
 
 if TYPE_CHECKING:
@@ -34,12 +35,7 @@ HERE, LOG = Path("federation"), "events.jsonl"
 
 def require_flower() -> None:
     """What a federation needs is installed, or the error says which line installs it."""
-    lacking = [name for name in ("flwr", "cryptography") if find_spec(name) is None]
-    if lacking:
-        raise MachineError(
-            f"a federation needs {', '.join(lacking)}, not installed here",
-            hint="pip install 'fed-se[flower]'",
-        )
+    require_packages("a federation", "flwr", "cryptography", extra="flower")
 
 
 def end_on_sigterm() -> None:
@@ -183,8 +179,8 @@ def start(
     except KeyboardInterrupt:
         again = f"fedse federation resume --dir {dir_}"
         raise Interrupted("stopped; what was committed is kept", hint=again) from None
-    with closing(open_run(federation.run, clock=time.time)) as run:
-        tell_result(run, mode)
+    with open_run(federation.run) as run:
+        tell_result(result_of(run), mode)
 
 
 def tell_aside(line: str) -> None:
@@ -219,7 +215,7 @@ def status_of(federation: "Federation", *, now: float) -> dict[str, Any]:
     last = results[-1] if results else None
     said: dict[str, str] = {}
     if last:
-        said |= {e.client: f"excluded: {e.reason}" for e in last.excluded}
+        said |= {e.client: f"excluded: {e.text}" for e in last.excluded}
         said |= dict.fromkeys(last.absent, "absent")
         said |= dict.fromkeys(last.abstained, "answered without a vote")
         said |= dict.fromkeys(last.voters, "voted")

@@ -20,6 +20,7 @@ from fedse.ledger.chain import Entry
 from fedse.ledger.keys import read_public
 from fedse.ledger.record import Verdict, ledgers_in, verify_ledger
 from fedse.store.run_folder import find_run, runs_root
+from fedse.types import Exclusion
 
 app = App(name="ledger", help_format="plaintext", help_epilogue="")
 
@@ -190,8 +191,9 @@ def _client_rows(entries: Sequence[Entry]) -> Iterator[Row]:
 def _exclusions(entries: Sequence[Entry]) -> Iterator[str]:
     for entry in entries:
         for left_out in entry.facts.get("excluded", ()):
-            said = f"{left_out['client']}: {left_out['reason']}"
-            yield f"round {_number(entry.facts)} without {_safe(said)}"
+            exclusion = Exclusion.model_validate(left_out)
+            without = _safe(f"{exclusion.client}: {exclusion.text}")
+            yield f"round {_number(entry.facts)} without {without}"
 
 
 def _table(rows: Iterator[Row]) -> Iterator[str]:

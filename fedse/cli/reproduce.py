@@ -8,8 +8,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from fedse.cli.drive import Interrupted, require_machine, require_members
-from fedse.errors import ConfigError
+from fedse.api.checks import require_machine, require_members
+from fedse.errors import ConfigError, Interrupted
 from fedse.reproduce.jobs import Found, do_jobs
 from fedse.reproduce.results import TableResult, gather
 from fedse.reproduce.tables import (

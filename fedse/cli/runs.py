@@ -6,8 +6,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from fedse.api.running import root_of
 from fedse.cli.display import Json
-from fedse.cli.drive import root_of
 from fedse.cli.phrases import counted
 from fedse.results.run_list import RunSummary, list_runs
 

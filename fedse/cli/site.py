@@ -7,8 +7,8 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from fedse.adapters.base import spec_of
+from fedse.api.checks import require_machine
 from fedse.cli.display import Json
-from fedse.cli.drive import require_machine
 from fedse.cli.federation import end_on_sigterm, require_flower, tell_aside
 from fedse.config.file import parse_options
 from fedse.envs.base import make_env

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from rich.text import Text
 
+from fedse.api.running import root_of
 from fedse.cli.display import Json, Plain, plain_wanted
-from fedse.cli.drive import root_of
 from fedse.cli.phrases import counted
 from fedse.cli.transcript import console_for, show_episode, show_summary, summary_rows
 from fedse.exports.episodes import (

@@ -10,6 +10,7 @@ import shlex
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +22,13 @@ from fedse.config.lines import Location, toml_lines
 from fedse.config.schema import ClientSection, Config
 from fedse.errors import ConfigError, MachineError
 from fedse.suggest import closest
+
+SHIPPED: Mapping[str, tuple[str, str]] = {
+    "demo": ("fedse", "demo.toml"),
+    "five-worlds": ("fedse.reproduce", "five-worlds.toml"),
+    "one-world": ("fedse.reproduce", "one-world.toml"),
+}
+"""Experiments that come with the package: the package and the file in it."""
 
 
 class _Problem(NamedTuple):
@@ -41,13 +49,20 @@ class _GivenAt(NamedTuple):
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     """The checked experiment in `path`, with `overrides` ("train.lr=1e-4") put over it."""
+    return parse_config(experiment_text(path), str(path), overrides)
+
+
+def experiment_text(path: Path) -> str:
+    """The text of an experiment file, or of the shipped experiment of that name."""
+    if str(path) in SHIPPED and not path.exists():
+        package, name = SHIPPED[str(path)]
+        return files(package).joinpath(name).read_text(encoding="utf-8")
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ConfigError(f"there is no file {path}", hint=_hint_for_missing(path)) from None
     except (OSError, UnicodeDecodeError) as error:
         raise MachineError(f"cannot read {path}: {error}") from error
-    return parse_config(text, str(path), overrides)
 
 
 def parse_config(text: str, source: str, overrides: Sequence[str] = ()) -> Config:
@@ -105,8 +120,9 @@ def _odd_headers(lines: Sequence[str], source: str) -> Iterator[str]:
 
 def _hint_for_missing(path: Path) -> str:
     siblings = [file.name for file in path.parent.glob("*.toml")] if path.parent.is_dir() else []
-    near = closest(path.name, siblings)
-    return f"did you mean {path.parent / near}?" if near else "fedse demo needs no file"
+    near = closest(path.name, [*siblings, *(SHIPPED if path.parent == Path() else ())])
+    shipped = f"these come with the package: {', '.join(SHIPPED)}"
+    return f"did you mean {path.parent / near}?" if near else shipped
 
 
 def _override(

@@ -38,13 +38,13 @@ class Pooled:
         data = adapter.to_bytes()
         names = [client.name for client in self._run.config.clients if client.name not in skip]
         heard = [self._sites.answer(name, request, data, self._run.emit) for name in names]
-        sound = [delivery for delivery in heard if not delivery.fault]
+        sound = [delivery for delivery in heard if not delivery.exclusion]
         if not request.train or not sound:
             yield from heard
             return
         fitted = self._fit([delivery.client for delivery in sound], request, adapter)
         for delivery in heard:
-            yield delivery if delivery.fault else _answered(delivery, fitted)
+            yield delivery if delivery.exclusion else _answered(delivery, fitted)
 
     def _fit(self, clients: Sequence[str], request: Request, adapter: Adapter) -> Fitted | None:
         history = self._run.config.buffer.history

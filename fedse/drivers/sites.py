@@ -7,9 +7,9 @@ from fedse.config.schema import Config
 from fedse.errors import FedSEError
 from fedse.events import Emit
 from fedse.method.site import Site
-from fedse.protocol import Delivery, Request
+from fedse.protocol import Delivery, Request, undelivered
 from fedse.site.serve import serve
-from fedse.types import ClientStats, Clock
+from fedse.types import Clock
 
 
 class OpenSite(Protocol):
@@ -35,5 +35,5 @@ class Sites:
             done = serve(request, data, self._open[client], self._config, emit=emit)
         except FedSEError as error:
             todo = f"; next: {error.hint}" if error.hint else ""
-            return Delivery(client, ClientStats(), None, fault=f"{error}{todo}")
+            return undelivered(client, "failed", f"{error}{todo}")
         return Delivery(client, done.stats, done.adapter)

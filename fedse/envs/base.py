@@ -6,12 +6,13 @@ episode at a time, so a rollout makes one instance per open episode.
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from importlib.metadata import entry_points
 from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
+from fedse import plugins
 from fedse.errors import ConfigError, EnvError, boundary
+from fedse.plugins import load_plugin, plugin_names
 from fedse.suggest import did_you_mean
 from fedse.types import Split, Task
 
@@ -78,7 +79,7 @@ BUILT_IN: Mapping[str, str] = {
 
 def env_names() -> tuple[str, ...]:
     """Every environment that can be made here, the installed third-party ones included."""
-    return tuple(sorted({*BUILT_IN, *(e.name for e in entry_points(group="fedse.envs"))}))
+    return tuple(sorted({*BUILT_IN, *plugin_names(plugins.ENVS)}))
 
 
 def make_env(name: str, options: Mapping[str, Any] | None = None) -> Env:
@@ -99,10 +100,9 @@ def env_class(name: str) -> Callable[..., Any]:
     if ":" in name or name in BUILT_IN:
         module, _, attribute = BUILT_IN.get(name, name).partition(":")
         return _member(name, _module(name, module), attribute)
-    for entry in entry_points(group="fedse.envs"):
-        if entry.name == name:
-            loaded: Callable[..., Any] = entry.load()
-            return loaded
+    if name in plugin_names(plugins.ENVS):
+        loaded: Callable[..., Any] = load_plugin(plugins.ENVS, name)
+        return loaded
     raise ConfigError(
         f"environment {name!r} is unknown; known are {', '.join(env_names())} and any "
         f"module:Class{did_you_mean(name, env_names())}",

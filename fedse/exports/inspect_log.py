@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedse._version import __version__
-from fedse.errors import MachineError, StoreError, boundary
+from fedse.errors import StoreError, boundary, require_packages
 from fedse.stats.rates import Rate
 from fedse.types import digest_of
 
@@ -116,13 +116,9 @@ def _sample(row: dict[str, Any], model: str) -> dict[str, Any]:
 
 
 def _write(log: dict[str, Any], out: Path) -> None:
-    try:
-        from inspect_ai.log import EvalLog, write_eval_log
-    except ModuleNotFoundError as error:
-        raise MachineError(
-            f"Inspect logs need {error.name}, not installed here",
-            hint="pip install 'fed-se[inspect]'",
-        ) from error
+    require_packages("an Inspect log", "inspect_ai", extra="inspect")
+    from inspect_ai.log import EvalLog, write_eval_log
+
     if out.exists():
         raise StoreError(f"{out} is there already", hint="choose another --out")
     with boundary(StoreError, f"export to {out}"):

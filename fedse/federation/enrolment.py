@@ -19,9 +19,9 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from fedse.errors import ConfigError, MachineError, StoreError, boundary
-from fedse.federation.invite import MAX_BYTES, Invite, canonical
-from fedse.store.files import write_durably
-from fedse.types import Record
+from fedse.federation.invite import MAX_BYTES, Invite
+from fedse.store.files import OWNER_ONLY, write_durably
+from fedse.types import Record, canonical_json
 
 ENROL_PURPOSE = b"fedse enrolment 1\n"
 
@@ -75,7 +75,7 @@ def request_enrolment(invite: Invite, private_key: Path, public_key: Path) -> En
         key = load_ssh_private_key(private_key.read_bytes(), password=None)
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise MachineError(f"{private_key} is no P-384 key", hint=f"remove {private_key}")
-        proof = key.sign(ENROL_PURPOSE + canonical(said), ec.ECDSA(hashes.SHA384()))
+        proof = key.sign(ENROL_PURPOSE + canonical_json(said), ec.ECDSA(hashes.SHA384()))
     return EnrolmentRequest(**said, proof=proof.hex())
 
 
@@ -139,8 +139,8 @@ def read_list(path: Path) -> Enrolment:
 
 
 def write_list(path: Path, listed: Enrolment) -> None:
-    write_durably(path, (json.dumps(listed.model_dump(mode="json"), indent=2) + "\n").encode())
-    path.chmod(0o600)
+    text = json.dumps(listed.model_dump(mode="json"), indent=2) + "\n"
+    write_durably(path, text.encode(), mode=OWNER_ONLY)
 
 
 def _member(listed: Enrolment, site: str) -> Member:
@@ -160,7 +160,7 @@ def _require_proof(request: EnrolmentRequest) -> None:
         if not isinstance(key, ec.EllipticCurvePublicKey) or key.curve.name != "secp384r1":
             raise ValueError("not P-384")
         proof = bytes.fromhex(request.proof)
-        key.verify(proof, ENROL_PURPOSE + canonical(said), ec.ECDSA(hashes.SHA384()))
+        key.verify(proof, ENROL_PURPOSE + canonical_json(said), ec.ECDSA(hashes.SHA384()))
     except (InvalidSignature, UnsupportedAlgorithm, ValueError):
         raise ConfigError(
             f"the request of {request.site} is not signed by the key it brings",

@@ -4,7 +4,6 @@ Made once and complete; nothing in it is started here. Readable by its owner onl
 """
 
 import json
-import os
 import shutil
 import tomllib
 from collections.abc import Callable
@@ -31,7 +30,7 @@ from fedse.federation.enrolment import (
 from fedse.federation.invite import Invite, fingerprint, public_hex, write_invite
 from fedse.federation.keys import Identity, make_identity
 from fedse.federation.nginx import nginx_config
-from fedse.store.files import write_durably
+from fedse.store.files import OWNER_ONLY, write_durably
 from fedse.store.run_folder import create_run, open_run
 from fedse.types import Record
 
@@ -121,8 +120,7 @@ def create(
 def _make_keys(folder: Path, host: str, now: datetime) -> Ed25519PrivateKey:
     make_identity(folder, hosts=(host,), name="Fed-SE federation", days=CERTIFICATE_DAYS, now=now)
     key = Ed25519PrivateKey.generate()
-    with open(os.open(folder / SIGNING, os.O_CREAT | os.O_WRONLY, 0o600), "wb") as file:
-        file.write(key.private_bytes_raw())
+    write_durably(folder / SIGNING, key.private_bytes_raw(), mode=OWNER_ONLY)
     return key
 
 

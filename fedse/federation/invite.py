@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from pydantic import ValidationError
 
 from fedse.errors import ConfigError, MachineError, boundary
-from fedse.store.files import write_durably
-from fedse.types import Record
+from fedse.store.files import OWNER_ONLY, write_durably
+from fedse.types import Record, canonical_json
 
 VERSION = 1
 # Keeps a signature of ours from meaning anything as a signature of something else.
@@ -58,11 +58,6 @@ class Invite(Record):
     """The coordinator's Ed25519 public key, hex."""
 
 
-def canonical(value: object) -> bytes:
-    """The same bytes for the same content, however a file was indented or ordered."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
-
-
 def public_hex(key: Ed25519PrivateKey) -> str:
     return key.public_key().public_bytes_raw().hex()
 
@@ -76,10 +71,9 @@ def fingerprint(signer: str) -> str:
 def write_invite(path: Path, invite: Invite, key: Ed25519PrivateKey) -> Path:
     """`path` holds the invitation with a signature over all of it."""
     said = invite.model_dump(mode="json")
-    signature = key.sign(INVITE_PURPOSE + canonical(said)).hex()
+    signature = key.sign(INVITE_PURPOSE + canonical_json(said)).hex()
     text = json.dumps({"invite": said, "signature": signature}, indent=2) + "\n"
-    write_durably(path, text.encode())
-    path.chmod(0o600)
+    write_durably(path, text.encode(), mode=OWNER_ONLY)
     return path
 
 
@@ -88,7 +82,7 @@ def read_invite(path: Path, *, trusted: str, now: float) -> Invite:
     said, signature = _parts(path)
     _require_signature(path, said, signature)
     try:
-        invite = Invite.model_validate_json(canonical(said), strict=True)
+        invite = Invite.model_validate_json(canonical_json(said), strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
@@ -130,7 +124,7 @@ def _parts(path: Path) -> tuple[dict[str, Any], str]:
 def _require_signature(path: Path, said: dict[str, Any], signature: str) -> None:
     try:
         key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(str(said.get("signer"))))
-        key.verify(bytes.fromhex(signature), INVITE_PURPOSE + canonical(said))
+        key.verify(bytes.fromhex(signature), INVITE_PURPOSE + canonical_json(said))
     except (InvalidSignature, ValueError):
         raise ConfigError(
             f"{path} was changed after it was signed, or its signature is broken",

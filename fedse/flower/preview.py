@@ -22,7 +22,7 @@ from fedse.federation.nginx import FLEET_ROUTES
 from fedse.flower.client_app import FAILED
 from fedse.flower.messages.wire import ADAPTER, FLOATS, INTEGERS, MAX_COUNT, REPLY, reply_content
 from fedse.flower.patches.bundle_guard import REFUSED
-from fedse.site.socket_client import SiteReply
+from fedse.protocol import SiteReply
 from fedse.types import AdapterSpec, ClientStats, Record, Task, Trajectory, Turn
 
 EXAMPLE_COUNT, EXAMPLE_NUMBER = 12, 0.5
@@ -102,7 +102,8 @@ def _content(spec: AdapterSpec, place: int, count: int, number: float) -> Record
     values |= dict.fromkeys(FLOATS, number)
     # Zeros would be packed the same, but equal chunks of a large adapter would count only once.
     adapter = (spec.header + _uneven(4 * spec.size))[: spec.nbytes]
-    return reply_content(SiteReply(place, ClientStats.model_validate(values), adapter))
+    stats = ClientStats.model_validate(values)
+    return reply_content(SiteReply(stats, adapter, client=place))
 
 
 def _uneven(size: int) -> bytes:

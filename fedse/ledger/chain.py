@@ -12,7 +12,6 @@ opening, and no complete line is lost by that.
 import fcntl
 import json
 import os
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +21,9 @@ from pydantic import ValidationError
 
 from fedse.errors import StoreError, boundary
 from fedse.ledger.keys import Signer, new_signer, same_signer, signed_by
-from fedse.types import Clock, Record, digest_of
+from fedse.store.files import sync_folder
+from fedse.store.lock import take_lock
+from fedse.types import Clock, Record, canonical_json, digest_of
 
 FILE = "ledger.jsonl"
 FORMAT = 1
@@ -31,7 +32,7 @@ Role = Literal["server", "client"]
 ROLES = get_args(Role)
 BEFORE_ALL = "0" * 64
 """What the first line names as the hash of the line before it."""
-PATIENCE_SECONDS = 10.0
+PATIENCE_SECONDS, LOOK_SECONDS = 10.0, 0.02
 """A line takes milliseconds; whoever holds the file longer is not writing one."""
 
 Facts = Mapping[str, Any]
@@ -60,7 +61,7 @@ class Entry(Record):
     @property
     def text(self) -> bytes:
         """The line itself, without its end."""
-        return canonical({**self.content, "hash": self.hash, "signature": self.signature})
+        return canonical_json({**self.content, "hash": self.hash, "signature": self.signature})
 
     @property
     def line(self) -> int:
@@ -82,12 +83,6 @@ class Examined(NamedTuple):
     torn: bytes
     """What follows the last line's end: a write that was cut short."""
     finding: Finding | None
-
-
-def canonical(value: object) -> bytes:
-    """The one way to write `value` as JSON: sorted keys, no spaces, ASCII, no NaN."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return text.encode("ascii")
 
 
 def sealed(
@@ -142,7 +137,7 @@ class Ledger:
             self._pen = new_signer(folder)
             key = self._pen.public if self._pen else None
             self._write(file, GENESIS, {"format": FORMAT, "role": role, "name": name, "key": key})
-            _sync_folder(folder)
+            sync_folder(folder)
 
     def append(self, kind: str, facts: Facts) -> Entry:
         """The line is on disk."""
@@ -257,23 +252,8 @@ def _append_durably(file: BinaryIO, data: bytes) -> None:
 
 
 def _lock(file: BinaryIO, how: int, path: Path) -> None:
-    ends = time.monotonic() + PATIENCE_SECONDS
-    while True:
-        try:
-            fcntl.flock(file, how | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() >= ends:
-                raise StoreError(
-                    f"ledger {path} was held by another process for {PATIENCE_SECONDS:.0f} s",
-                    hint=f"lsof {path}",
-                ) from None
-            time.sleep(0.02)
-
-
-def _sync_folder(folder: Path) -> None:
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
+    if not take_lock(file, how, seconds=PATIENCE_SECONDS, every=LOOK_SECONDS):
+        raise StoreError(
+            f"ledger {path} was held by another process for {PATIENCE_SECONDS:.0f} s",
+            hint=f"lsof {path}",
+        )

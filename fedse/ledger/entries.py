@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 
 from fedse.errors import StoreError, boundary
 from fedse.ledger.chain import Entry, Finding
-from fedse.store.buffer import Finished
+from fedse.protocol import SiteReply
 from fedse.types import CLIENT_NAME, ClientStats, Exclusion, Record, RoundResult
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -115,7 +115,7 @@ def round_entry(result: RoundResult) -> RoundEntry:
 
 
 def answer_entry(
-    key: OutboxKey, done: Finished, *, received: str | None, bytes_down: int | None
+    key: OutboxKey, done: SiteReply, *, received: str | None, bytes_down: int | None
 ) -> AnswerEntry:
     """What is told of `done`, the answer to the request of that key."""
     experiment, round, request = key
@@ -148,7 +148,7 @@ def outbox_answers(database: Path, *, but: set[OutboxKey] | None = None) -> Iter
             continue
         query = "SELECT stats, adapter FROM outbox WHERE (experiment, round, request) = (?, ?, ?)"
         for stats, adapter in _rows(database, query, key):
-            done = Finished(ClientStats.model_validate_json(stats), adapter)
+            done = SiteReply(ClientStats.model_validate_json(stats), adapter)
             yield answer_entry(key, done, received=None, bytes_down=None)
 
 

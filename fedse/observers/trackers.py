@@ -9,12 +9,11 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import redirect_stdout
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from fedse.config.schema import Config
-from fedse.errors import MachineError
+from fedse.errors import require_packages
 from fedse.events import Fact, Observer
 from fedse.stats.rates import Rate, by_env, micro
 
@@ -61,12 +60,7 @@ class Sink(NamedTuple):
 def require_trackers(names: Sequence[Tracker]) -> None:
     """All packages the trackers need are installed, or the error says which line installs them."""
     for name in names:
-        lacking = [package for package in NEEDS[name] if find_spec(package) is None]
-        if lacking:
-            raise MachineError(
-                f"--track {name} needs {', '.join(lacking)}, not installed here",
-                hint=f"pip install 'fed-se[{name}]'",
-            )
+        require_packages(f"--track {name}", *NEEDS[name], extra=name)
 
 
 def tracked(

@@ -173,7 +173,7 @@ def missing_table(facts: RunFacts) -> Table:
 
 def _missing(result: RoundResult) -> Iterator[list[Cell]]:
     for exclusion in result.excluded:
-        yield [result.index, exclusion.client, "excluded", exclusion.reason]
+        yield [result.index, exclusion.client, "excluded", exclusion.text]
     for client in result.absent:
         yield [result.index, client, "absent", "no answer before the deadline, or a fault"]
     for client in result.abstained:

@@ -32,7 +32,7 @@ Played = Mapping[str, Sequence[HeldOutGame]]
 Pair = tuple[Played, Played]
 
 
-class Result(NamedTuple):
+class ArmResult(NamedTuple):
     """What one arm achieved."""
 
     arm: Arm
@@ -71,7 +71,7 @@ class Contrast(NamedTuple):
 class Comparison(NamedTuple):
     """All arms, the reference first."""
 
-    results: list[Result]
+    results: list[ArmResult]
     contrasts: list[Contrast]
     notes: list[str]
 
@@ -124,16 +124,18 @@ def _common(
 
 def _result(
     arm: Arm, measured: Mapping[Path, Mapping[str, Rate]], clients: list[str], round: int | None
-) -> Result:
+) -> ArmResult:
     found = {
         client: micro([measured[run][client] for run in arm.runs.values()]) for client in clients
     }
     envs = by_env(found, arm.config)
     rounds = tuple(evaluated_round(run, round) for run in arm.runs.values())
-    return Result(arm, rounds, envs, micro(list(envs.values())), macro(list(envs.values())))
+    return ArmResult(arm, rounds, envs, micro(list(envs.values())), macro(list(envs.values())))
 
 
-def _contrast(result: Result, reference: Result, clients: list[str], round: int | None) -> Contrast:
+def _contrast(
+    result: ArmResult, reference: ArmResult, clients: list[str], round: int | None
+) -> Contrast:
     seeds = len(result.arm.runs)
     try:
         pairs = _pairs(result.arm, reference.arm, clients, round)
@@ -158,7 +160,7 @@ def _pairs(arm: Arm, reference: Arm, clients: list[str], round: int | None) -> l
     return pairs
 
 
-def _blocks(seeds: Sequence[Played], result: Result) -> dict[str, list[list[bool]]]:
+def _blocks(seeds: Sequence[Played], result: ArmResult) -> dict[str, list[list[bool]]]:
     """Per environment and seed, the success of all its clients' games."""
     env_of = {client.name: client.env for client in result.arm.config.clients}
     return {
@@ -181,7 +183,7 @@ def _split(mine: Mapping[str, Blocks], theirs: Mapping[str, Blocks]) -> float:
     return sum(pairs) / len(pairs)
 
 
-def _unpaired(result: Result, reference: Result) -> Differences:
+def _unpaired(result: ArmResult, reference: ArmResult) -> Differences:
     envs = {env: _of_counts(result.envs[env], reference.envs[env]) for env in result.envs}
     mine, theirs = result.mean, reference.mean
     # The limits of two means put together as Newcombe does for two rates.
@@ -196,7 +198,7 @@ def _of_counts(a: Rate, b: Rate) -> Difference:
     return Difference(a.value - b.value, *newcombe(*a, *b), two_proportions(*a, *b))
 
 
-def _detectable(contrast: Contrast, reference: Result, alpha: float) -> float:
+def _detectable(contrast: Contrast, reference: ArmResult, alpha: float) -> float:
     """For games as they are; for several seeds also for how much those differ."""
     least = minimum_detectable(
         min(contrast.games, reference.all.n),

@@ -40,6 +40,7 @@ from fedse.serve.chat import (
     parse_request,
 )
 from fedse.serve.record import Episodes
+from fedse.waiting import wait_until
 
 HOST = "127.0.0.1"
 MAX_BODY = 4 << 20
@@ -172,11 +173,8 @@ def listening(
 
 
 def _await_start(server: uvicorn.Server) -> None:
-    ends = time.monotonic() + START_SECONDS
-    while not server.started:
-        if time.monotonic() > ends:
-            raise MachineError(f"the endpoint on {HOST} did not start in {START_SECONDS:g} s")
-        time.sleep(0.005)
+    if not wait_until(lambda: server.started, seconds=START_SECONDS, every=0.005):
+        raise MachineError(f"the endpoint on {HOST} did not start in {START_SECONDS:g} s")
 
 
 async def _body(request: Request) -> bytes:

@@ -17,18 +17,12 @@ from typing import Any
 from fedse.config.schema import Config
 from fedse.errors import ConfigError, StoreError, boundary
 from fedse.events import Emit
+from fedse.faults import Fault
 from fedse.method.rounds import client_eval
 from fedse.method.site import Play, Site
-from fedse.protocol import Request
-from fedse.site.rules import (
-    PAUSED,
-    VETOED,
-    read_rules,
-    require_allowed,
-    require_current,
-)
+from fedse.protocol import Request, SiteReply
+from fedse.site.rules import read_rules, require_allowed, require_current
 from fedse.site.serve import check_request, serve
-from fedse.store.buffer import Finished
 from fedse.store.files import write_durably
 from fedse.types import ClientStats, Record, Trajectory
 
@@ -59,16 +53,16 @@ class Memory(Record):
 
 def handle_request(
     request: Request, data: bytes, site: Site, config: Config, *, policy: Path | None, emit: Emit
-) -> tuple[Finished, int]:
-    """The site's answer and its number: 0, or why the site chose to have no vote."""
+) -> SiteReply:
+    """The site's answer; its fault says why the site chose to have no vote, if it did."""
     if policy is None:
         _require_current(request, site)
-        return serve(request, data, site, config, emit=emit), 0
+        return serve(request, data, site, config, emit=emit)
     rules = read_rules(policy)
     require_allowed(rules, request, config, site.spec.nbytes)
     if rules.pause:
         emit("site.paused", client=site.client, round=request.round)
-        return Finished(ClientStats(), None), PAUSED
+        return SiteReply(ClientStats(), fault=Fault.PAUSED)
     if not rules.earlier_rounds:
         _require_current(request, site)
     if request.train and rules.veto_drop is not None:
@@ -77,8 +71,8 @@ def handle_request(
         if vetoed(request, data, site, config, rules.veto_drop, memory=memory, emit=emit):
             emit("site.vetoed", client=site.client, round=request.round, adapter=request.adapter)
             unasked = request.model_copy(update={"train": False})
-            return serve(unasked, data, site, config, emit=emit), VETOED
-    return serve(request, data, site, config, emit=emit), 0
+            return serve(unasked, data, site, config, emit=emit)._replace(fault=Fault.VETOED)
+    return serve(request, data, site, config, emit=emit)
 
 
 def _require_current(request: Request, site: Site) -> None:

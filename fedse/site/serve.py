@@ -13,13 +13,12 @@ from fedse.ledger.entries import answer_entry
 from fedse.ledger.record import note_answer
 from fedse.method.rounds import client_eval, client_round
 from fedse.method.site import Site
-from fedse.protocol import Request
+from fedse.protocol import Request, SiteReply
 from fedse.site.open import check_hint
-from fedse.store.buffer import Finished
 from fedse.types import Adapter, AdapterSpec, ClientStats, ClientUpdate
 
 
-def serve(request: Request, data: bytes, site: Site, config: Config, *, emit: Emit) -> Finished:
+def serve(request: Request, data: bytes, site: Site, config: Config, *, emit: Emit) -> SiteReply:
     """The client's answer to `request`, computed now or earlier."""
     current = check_request(request, data, config, site.spec)
     key = (request.experiment, request.round, request.digest)
@@ -27,7 +26,7 @@ def serve(request: Request, data: bytes, site: Site, config: Config, *, emit: Em
     fresh = done is None
     if done is None:
         update = _work(request, current, site, config, emit)
-        done = Finished(update.stats, update.adapter.to_bytes() if update.adapter else None)
+        done = SiteReply(update.stats, update.adapter.to_bytes() if update.adapter else None)
         site.buffer.finish(*key, done)
     if site.home is not None:
         told = answer_entry(key, done, received=request.adapter, bytes_down=len(data))

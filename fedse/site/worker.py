@@ -23,14 +23,14 @@ from fedse.config.file import load_config
 from fedse.config.schema import Config
 from fedse.errors import ConfigError, FedSEError, MachineError, WireError, boundary
 from fedse.events import Fact
+from fedse.faults import Fault
 from fedse.method.site import Site
-from fedse.protocol import Request
+from fedse.protocol import UNNAMED, Request, SiteReply
 from fedse.site import socket_client
 from fedse.site.gate import handle_request
 from fedse.site.listening import SocketAddress, hung_up, listen
 from fedse.site.open import open_site
 from fedse.site.socket_client import MAX_JSON_BYTES, bound_waiting
-from fedse.store.buffer import Finished
 from fedse.types import ClientStats
 
 # Why accepting a connection fails without the listener being closed.
@@ -115,7 +115,7 @@ def exchange(
 
     Nothing is done for an asker who is gone before the work begins: who still wants it asks again.
     """
-    client, done, fault = -1, Finished(ClientStats(), None), 0
+    reply, client = SiteReply(ClientStats()), UNNAMED
     try:
         asked = connection.recv_bytes(MAX_JSON_BYTES)
         adapter = connection.recv_bytes(spec_bytes(sites))
@@ -124,21 +124,21 @@ def exchange(
         if gone():
             log.warning("dropped: who asked for round %d has hung up", request.round)
             return
-        done, fault = handle_request(
+        reply = handle_request(
             request, adapter, sites.site(name), sites.config, policy=sites.policy, emit=_note
         )
     except FedSEError as error:
         log.error("refused: %s (%s)", error, error.hint, exc_info=True)
-        fault = error.exit_code
+        reply = SiteReply(ClientStats(), fault=Fault(error.exit_code))
     except (OSError, EOFError) as error:
         log.error("refused: a frame was too long or did not come: %s", error)
-        fault = WireError.exit_code
+        reply = SiteReply(ClientStats(), fault=Fault.REQUEST)
     except Exception:
         log.exception("failed in an unforeseen way")
-        fault = FedSEError.exit_code
-    stats = done.stats.model_dump(mode="json")
-    connection.send_bytes(json.dumps({"client": client, "fault": fault, "stats": stats}).encode())
-    connection.send_bytes(done.adapter or b"")
+        reply = SiteReply(ClientStats(), fault=Fault.UNFORESEEN)
+    numbers = {"client": client, "fault": reply.fault, "stats": reply.stats.model_dump(mode="json")}
+    connection.send_bytes(json.dumps(numbers).encode())
+    connection.send_bytes(reply.adapter or b"")
 
 
 def parse_request(asked: bytes, sites: ServedSites) -> tuple[str, Request]:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from fedse.config.schema import History
 from fedse.errors import StoreError, boundary
+from fedse.protocol import SiteReply
 from fedse.store.buffer_schema import open_file
 from fedse.types import ClientStats, Outcome, Split, Trajectory
 
@@ -51,13 +52,6 @@ class RolloutPart(NamedTuple):
     start: int
     identity: str
     """Digest of all that decides how these games go."""
-
-
-class Finished(NamedTuple):
-    """A client's answer as it was first computed."""
-
-    stats: ClientStats
-    adapter: bytes | None
 
 
 class Buffer:
@@ -212,7 +206,7 @@ class Buffer:
         with boundary(StoreError, f"games of round {part.round} from {part.start} on"):
             return [Trajectory.model_validate(episode) for episode in json.loads(row[0])]
 
-    def finish(self, experiment: str, round: int, request: str, done: Finished) -> None:
+    def finish(self, experiment: str, round: int, request: str, done: SiteReply) -> None:
         """The answer to `request` is durable before anybody is told it exists; no part is left."""
         row = (experiment, round, request, done.stats.model_dump_json(), done.adapter)
         with self._transaction():
@@ -229,7 +223,7 @@ class Buffer:
         ).fetchone()[0]
         return None if found is None else int(found)
 
-    def finished(self, experiment: str, round: int, request: str) -> Finished | None:
+    def finished(self, experiment: str, round: int, request: str) -> SiteReply | None:
         """The stored answer to exactly this request, if there is one."""
         row = self._db.execute(
             "SELECT stats, adapter FROM outbox WHERE experiment = ? AND round = ? AND request = ?",
@@ -237,7 +231,7 @@ class Buffer:
         ).fetchone()
         if row is None:
             return None
-        return Finished(ClientStats.model_validate_json(row[0]), row[1])
+        return SiteReply(ClientStats.model_validate_json(row[0]), row[1])
 
     def close(self) -> None:
         self._db.close()

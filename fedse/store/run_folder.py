@@ -7,6 +7,7 @@ import hashlib
 import json
 import platform
 import re
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
@@ -64,13 +65,17 @@ def create_run(
     root: Path,
     config: Config,
     *,
-    given: str,
-    name: str | None,
-    now: datetime,
-    clock: Clock,
+    given: str | None = None,
+    name: str | None = None,
+    now: datetime | None = None,
+    clock: Clock = time.time,
     observers: Sequence[Observer] = (),
 ) -> Run:
-    """A new folder in `root`, readable by its owner only, with the config as given and complete."""
+    """A new folder in `root`, readable by its owner only, with the config as given and complete.
+
+    Unless told: the complete config counts as given, and the folder is named after the time.
+    """
+    now = now or datetime.now()
     if name is not None and not ID.fullmatch(name):
         raise ConfigError(f"a run's name must be letters, digits, '.', '-' and '_', got {name!r}")
     spec = spec_of(config)
@@ -86,13 +91,13 @@ def create_run(
         spec_digest=spec.digest,
         versions=installed_versions(),
     )
-    write_durably(path / "config.toml", given.encode())
+    write_durably(path / "config.toml", (resolved if given is None else given).encode())
     write_durably(path / "config.resolved.toml", resolved.encode())
     write_durably(path / "run.json", (card.model_dump_json(indent=2) + "\n").encode())
     return Run(path, config, spec, clock=clock, observers=observers)
 
 
-def open_run(path: Path, *, clock: Clock, observers: Sequence[Observer] = ()) -> Run:
+def open_run(path: Path, *, clock: Clock = time.time, observers: Sequence[Observer] = ()) -> Run:
     """The run in `path`, able to go on: same settings and same base model as when it was made."""
     card = read_card(path)
     config = load_config(path / "config.resolved.toml")

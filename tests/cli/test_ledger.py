@@ -180,7 +180,7 @@ def test_what_another_party_wrote_cannot_steer_the_terminal(run: Path, said: Sai
     (run / FILE).unlink()
     (run / "state.db").unlink()
     ledger = Ledger(run, role="server", name="\x1b]0;owned\x07", clock=lambda: 1e300)
-    nasty = [{"client": "c\x1b[2J", "reason": "\u202etxt\rover"}]
+    nasty = [{"client": "c\x1b[2J", "kind": "rejected", "reason": "\u202etxt\rover"}]
     ledger.append("round", {**entries[2].facts, "excluded": nasty})
     for verb in ("verify", "show"):
         code, out, err = said(verb, run / FILE)

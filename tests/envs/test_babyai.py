@@ -1,5 +1,6 @@
 """BabyAI: published levels, texts and rules, disjoint splits, an expert that keeps its promise."""
 
+import sys
 from typing import Any
 
 import pytest
@@ -9,7 +10,6 @@ pytest.importorskip("minigrid")
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedse.envs.babyai import world as babyai_world
 from fedse.envs.babyai.env import SYSTEM_PROMPTS, BabyAI, short_goal
 from fedse.envs.babyai.levels import LEVELS, PRESETS, agentgym_index, gym_id, level_names
 from fedse.envs.babyai.moves import Move, move_of
@@ -234,9 +234,10 @@ def test_a_wrong_option_is_refused_by_name(options: dict[str, Any]) -> None:
 
 
 def test_without_minigrid_the_way_to_get_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(babyai_world, "find_spec", lambda _: None)
-    with pytest.raises(MachineError, match=r"pip install 'fed-se\[babyai\]'"):
+    monkeypatch.setitem(sys.modules, "minigrid", None)
+    with pytest.raises(MachineError, match=r"needs minigrid.*fed-se\[babyai\]") as caught:
         make_env("babyai")
+    assert caught.value.hint == "pip install 'fed-se[babyai]'"
 
 
 @pytest.mark.parametrize("prompt", sorted(SYSTEM_PROMPTS))

@@ -190,8 +190,10 @@ def test_foreign_tasks_are_refused() -> None:
 def test_without_rapidfuzz_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rapidfuzz", None)
     published.cache_clear()
-    with pytest.raises(MachineError, match=r"pip install 'fed-se\[webshop\]'"):
+    with pytest.raises(MachineError, match=r"needs rapidfuzz.*fed-se\[webshop\]") as caught:
         make_env("webshop")
+    assert "strict_options = true" in str(caught.value)
+    assert caught.value.hint == "pip install 'fed-se[webshop]'"
     assert make_env("webshop", {"strict_options": True}).tasks("test")
 
 

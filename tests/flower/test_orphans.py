@@ -8,14 +8,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from fedse.flower.ops import orphans, processes
 from fedse.flower.ops.orphans import born, end_orphans, known, lives
 from fedse.flower.ops.processes import Processes
 
-if not Path("/proc/self/stat").exists():
-    pytest.skip("this kernel has no /proc", allow_module_level=True)
+if not orphans._BOOT.exists():
+    pytest.skip("this kernel gives no name to a boot", allow_module_level=True)
 
 OWNER = """
 import os, sys, time
@@ -57,8 +58,7 @@ def left_by_a_killed_owner(logs: Path, code: str = FAMILY) -> int:
 
 
 def group(pid: int) -> list[int]:
-    found = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-    return [each for each in found if orphans._stat(each)[2:3] == [str(pid)] and born(each)]
+    return [each for each in psutil.pids() if orphans._group_of(each) == pid and born(each)]
 
 
 @pytest.mark.parametrize("code", [FAMILY, STUBBORN])
@@ -103,6 +103,18 @@ def test_another_boot_or_another_tick_is_another_process(
     assert not lives(found.model_copy(update={"born": other}))
 
 
+def test_a_clock_that_is_set_makes_nobody_another_process(
+    stranger: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch
+):
+    """psutil tells wall-clock times; setting the clock moves them all."""
+    found, boot = known("node", stranger.pid), psutil.boot_time()
+    began = psutil.Process(stranger.pid).create_time()
+    monkeypatch.setattr(psutil._psplatform, "boot_time", lambda: boot + 3600)
+    assert psutil.Process(stranger.pid).create_time() == began + 3600
+    assert known("node", stranger.pid) == found
+    assert found is not None
+
+
 def test_what_a_living_owner_runs_is_left_alone(tmp_path: Path):
     """A second owner of the same logs, in the same process or in another, ends nothing of it."""
     sleeps = [sys.executable, "-c", "import time; time.sleep(60)"]
@@ -136,8 +148,11 @@ def test_a_list_that_cannot_be_read_is_forgotten(tmp_path: Path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_proc_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(orphans, "_stat", lambda pid: [])
+def test_without_a_name_of_the_boot_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Nothing could be told from a process of another boot."""
+    monkeypatch.setattr(orphans, "_BOOT", tmp_path / "none")
     with Processes(tmp_path, os.environ) as running:
         running.start("worker", [sys.executable, "-c", "import time; time.sleep(60)"])
         assert [file.name for file in tmp_path.iterdir()] == ["worker.log"]

@@ -19,14 +19,13 @@ from toy_federation import NAMES, SPEC, first_request, toy_config
 from fedse.config.schema import Config
 from fedse.drivers.loop import federate
 from fedse.events import read_events
+from fedse.faults import Fault
 from fedse.flower.messages.wire import reply_content
 from fedse.flower.server import late, mailbox, schedule
 from fedse.flower.server import transport as ask_module
-from fedse.flower.server.fault_text import FLOWER_FAULTS, SITE_FAULTS
+from fedse.flower.server.fault_text import FLOWER_FAULTS
 from fedse.flower.server.transport import GridAsk
-from fedse.protocol import Delivery
-from fedse.site.rules import PAUSED
-from fedse.site.socket_client import SiteReply
+from fedse.protocol import Delivery, SiteReply
 from fedse.store.run import Run
 from fedse.testing import toy_adapter
 from fedse.types import Adapter, ClientStats
@@ -72,7 +71,7 @@ def says(reply: SiteReply) -> Answer:
 
 
 def votes(place: int, seed: int = 0) -> Answer:
-    return says(SiteReply(place, ClientStats(played=1), toy_adapter(SPEC, seed).to_bytes()))
+    return says(SiteReply(ClientStats(played=1), toy_adapter(SPEC, seed).to_bytes(), client=place))
 
 
 def fails(code: int) -> Answer:
@@ -124,8 +123,14 @@ def test_the_message_lives_as_long_as_the_round(run: Run):
 
 
 BROKEN = {
-    "a fault of the site": (says(SiteReply(0, ClientStats(), fault=4)), SITE_FAULTS[4]),
-    "a fault nobody knows": (says(SiteReply(0, ClientStats(), fault=99)), SITE_FAULTS[1]),
+    "a fault of the site": (
+        says(SiteReply(ClientStats(), fault=Fault(4), client=0)),
+        Fault.ENVIRONMENT.words,
+    ),
+    "a fault nobody knows": (
+        says(SiteReply(ClientStats(), fault=Fault(99), client=0)),
+        Fault.UNFORESEEN.words,
+    ),
     "an exception at the site": (fails(2), FLOWER_FAULTS[2]),
     "a node that went offline": (fails(5), FLOWER_FAULTS[5]),
     "an error nobody knows": (fails(77), "the site failed"),
@@ -234,10 +239,10 @@ def test_what_else_lies_there_for_the_server_is_nobodys_reply(run: Run):
 def test_rejected_votes_and_abstentions_do_not_reach_the_goal(run: Run):
     goal = run.config.aggregate.model_copy(update={"goal": 1, "deadline": 5.0})
     run.config = run.config.model_copy(update={"aggregate": goal})
-    short = says(SiteReply(0, ClientStats(), b"x"))
+    short = says(SiteReply(ClientStats(), b"x", client=0))
     answers = {
         NodeInfo(1, "alpha"): short,
-        NodeInfo(2, "beta"): says(SiteReply(1, ClientStats(), fault=PAUSED)),
+        NodeInfo(2, "beta"): says(SiteReply(ClientStats(), fault=Fault.PAUSED, client=1)),
         NodeInfo(3, "delta"): votes(2),
     }
     assert {d.client for d in heard(run, answers, join=0)} >= {"delta"}

@@ -94,7 +94,8 @@ def test_a_tracker_that_fails_warns_once(
 
 
 def test_a_missing_package_is_told_before_the_run(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(trackers, "find_spec", lambda name: None)
+    for package in trackers.NEEDS["mlflow"]:
+        monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MachineError, match="needs mlflow, sqlalchemy, alembic") as caught:
         require_trackers(["mlflow"])
     assert caught.value.hint == "pip install 'fed-se[mlflow]'"

@@ -195,5 +195,5 @@ def test_command_without_jinja2(tmp_path: Path, capsys, monkeypatch):
     assert start(["report", str(tmp_path / "made-up")]) == 3
     told = capsys.readouterr().err
     assert "jinja2" in told
-    assert 'pip install "fed-se[report]"' in told
+    assert "hint: pip install 'fed-se[report]'" in told
     assert not (tmp_path / "made-up" / "report.html").exists()

@@ -2,8 +2,8 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from urllib.request import urlopen
 
+import httpx
 import pytest
 
 pytest.importorskip("starlette")
@@ -99,8 +99,8 @@ def test_parts_and_tools_are_text_and_a_model_is_listed() -> None:
         episode = running.open()
         parts = {"role": "user", "content": [{"type": "text", "text": "a"}]}
         chat(episode["base_url"], [parts, {"role": "tool", "content": "b"}], temperature=0.3)
-        with urlopen(f"{episode['base_url']}/models", timeout=20) as response:
-            assert json.load(response)["data"][0]["id"] == "fedse"
+        models = httpx.get(f"{episode['base_url']}/models", timeout=20, trust_env=False).json()
+        assert models["data"][0]["id"] == "fedse"
     assert policy.seen[0].observation == "a\n\nb"
 
 

@@ -7,10 +7,9 @@ image observation is never computed: the text is read from the grid itself.
 import os
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
-from fedse.errors import EnvError, MachineError, boundary
+from fedse.errors import EnvError, MachineError, boundary, require_packages
 
 Cell = tuple[int, int]
 """Column and row; rows grow downwards."""
@@ -85,13 +84,7 @@ class World:
 
 def require_minigrid() -> None:
     """minigrid is installed; it is not imported yet."""
-    if find_spec("minigrid") is None:
-        line = "pip install 'fed-se[babyai]'"
-        raise MachineError(
-            f"environment 'babyai': expected the package minigrid (3.2 or newer), found none; "
-            f"install it with: {line}",
-            hint=line,
-        )
+    require_packages("environment 'babyai'", "minigrid", extra="babyai")
 
 
 def open_level(gym_id: str, seed: int) -> World:

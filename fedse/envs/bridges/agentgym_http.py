@@ -29,7 +29,7 @@ from fedse.envs.base import Step
 from fedse.envs.bridges.http_json import ask
 from fedse.envs.bridges.parts import no_episode, of_split, success_rule, unknown_task
 from fedse.envs.options import require_positive, wrong_option
-from fedse.errors import EnvError, boundary
+from fedse.errors import EnvError, boundary, require_packages
 from fedse.types import Split, Task
 
 # Seconds; a server that is gone must not hold up the end of a rollout.
@@ -59,6 +59,7 @@ class AgentGym:
         if not url.startswith(("http://", "https://")):
             raise wrong_option(name, "url", url, "an address such as http://127.0.0.1:8000")
         require_positive(name, "max_turns", max_turns)
+        require_packages(f"environment {name!r}", "httpx", extra="agentgym")
         self.name, self.system_prompt, self.max_turns = name, system_prompt, max_turns
         self._url, self._timeout = url.rstrip("/"), timeout
         self._id_key, self._reset_key = id_key, reset_key

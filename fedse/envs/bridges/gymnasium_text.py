@@ -29,7 +29,7 @@ from fedse.envs.bridges.parts import (
     unknown_task,
 )
 from fedse.envs.options import require_positive, wrong_option
-from fedse.errors import EnvError, MachineError, boundary
+from fedse.errors import EnvError, boundary, require_packages
 from fedse.types import Split, Task
 
 
@@ -149,13 +149,9 @@ def _maker(
 
 
 def _registered(name: str, env: str, options: Mapping[str, Any]) -> Any:
-    try:
-        import gymnasium
-    except ImportError as error:
-        raise MachineError(
-            f"environment {name!r}: {env!r} needs gymnasium, which is not installed",
-            hint="pip install gymnasium",
-        ) from error
+    require_packages(f"environment {name!r}: {env!r}", "gymnasium", extra="gymnasium")
+    import gymnasium
+
     return gymnasium.make(env, **options)
 
 

@@ -34,7 +34,7 @@ from fedse.envs.bridges.mcp_call import (
     text_of,
     written,
 )
-from fedse.envs.bridges.mcp_wire import McpServer, Refused
+from fedse.envs.bridges.mcp_server import McpServer, Refused
 from fedse.envs.bridges.parts import NO_ACTION, named_function, no_episode, of_split, unknown_task
 from fedse.envs.options import require_positive, wrong_option
 from fedse.errors import EnvError, boundary

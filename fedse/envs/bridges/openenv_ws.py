@@ -39,7 +39,7 @@ from fedse.envs.bridges.parts import (
     unknown_task,
 )
 from fedse.envs.options import require_positive, wrong_option
-from fedse.errors import EnvError, MachineError, boundary
+from fedse.errors import EnvError, boundary, require_packages
 from fedse.types import Split, Task
 
 # Seconds a closing handshake may take; a dead server must not hold up the next episode.
@@ -124,13 +124,9 @@ class OpenEnv:
         self._hang_up()
 
     def _connect(self) -> None:
-        try:
-            from websockets.sync.client import connect
-        except ImportError as error:
-            raise MachineError(
-                f"environment {self.name!r} needs websockets, which is not installed",
-                hint='pip install "fed-se[openenv]"',
-            ) from error
+        require_packages(f"environment {self.name!r}", "websockets", extra="openenv")
+        from websockets.sync.client import connect
+
         line = ExitStack()
         with boundary(EnvError, f"{self.name}: no OpenEnv server answers at {self._url}"):
             opening = connect(
@@ -218,6 +214,7 @@ def _served_tasks(
     name: str, url: str, server_env: str, timeout: float
 ) -> Mapping[Task, Mapping[str, Any]]:
     """Asked once per process, as a rollout makes many instances."""
+    require_packages(f"environment {name!r} with task_api", "httpx", extra="openenv")
     base = "http" + url.removeprefix("ws").removesuffix("/ws") + f"/{server_env}"
     splits: tuple[Split, ...] = ("train", "test")
     starts: dict[Task, Mapping[str, Any]] = {}

@@ -31,7 +31,7 @@ class Scheme:
         return next(iter(self.recipes))
 
 
-class Plan(NamedTuple):
+class CraftingPlan(NamedTuple):
     """What is still to be done in a scheme."""
 
     scheme: Scheme
@@ -63,12 +63,12 @@ def schemes_of(book: Book, goal: str) -> tuple[Scheme, ...]:
     return tuple({tuple(scheme.recipes.values()): scheme for scheme in made}.values())
 
 
-def best_plan(schemes: Sequence[Scheme], inventory: Mapping[str, int]) -> Plan:
+def best_plan(schemes: Sequence[Scheme], inventory: Mapping[str, int]) -> CraftingPlan:
     """The shortest plan, the first of equals."""
     return min((_plan(scheme, inventory) for scheme in schemes), key=lambda plan: plan.length)
 
 
-def first_action(plan: Plan, inventory: Mapping[str, int]) -> str:
+def first_action(plan: CraftingPlan, inventory: Mapping[str, int]) -> str:
     """The action to take now: whatever the goal lacks first, or what that lacks, and so on."""
     recipe = plan.scheme.recipes[plan.scheme.goal]
     while True:
@@ -88,7 +88,7 @@ def _easiest_first(book: Book, item: str) -> list[Recipe]:
     )
 
 
-def _plan(scheme: Scheme, inventory: Mapping[str, int]) -> Plan:
+def _plan(scheme: Scheme, inventory: Mapping[str, int]) -> CraftingPlan:
     needed = {scheme.goal: inventory.get(scheme.goal, 0) + 1}
     batches: dict[str, int] = {}
     for item, recipe in scheme.recipes.items():
@@ -101,7 +101,7 @@ def _plan(scheme: Scheme, inventory: Mapping[str, int]) -> Plan:
         for item, amount in needed.items()
         if item not in scheme.recipes and amount > inventory.get(item, 0)
     }
-    return Plan(scheme, batches, lacking)
+    return CraftingPlan(scheme, batches, lacking)
 
 
 def _scheme(goal: str, by: Mapping[str, Recipe], of: Mapping[str, str]) -> Scheme:

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
-from fedse.aggregate.quarantine import rejected
 from fedse.errors import WireError
-from fedse.site.socket_client import SiteReply
+from fedse.faults import Fault
+from fedse.protocol import SiteReply
 from fedse.types import ClientStats
 
 REQUEST, REPLY, ADAPTER = "request", "reply", "adapter"
@@ -43,14 +43,14 @@ def read_request(content: RecordDict) -> tuple[dict[str, object], bytes]:
 
 def reply_content(reply: SiteReply) -> RecordDict:
     """A site's reply, ready to be sent: numbers and bytes."""
-    numbers: dict[str, int | float] = {"client": reply.client, "fault": reply.fault}
+    numbers: dict[str, int | float] = {"client": reply.client, "fault": int(reply.fault)}
     for name in INTEGERS:
         numbers[name] = int(getattr(reply.stats, name))
     for name in FLOATS:
         value = getattr(reply.stats, name)
         if value is not None:
             numbers[name] = float(value)
-    return RecordDict({REPLY: MetricRecord(numbers), ADAPTER: _packed(reply.adapter)})
+    return RecordDict({REPLY: MetricRecord(numbers), ADAPTER: _packed(reply.adapter or b"")})
 
 
 def read_reply(content: RecordDict, *, max_bytes: int) -> SiteReply:
@@ -60,11 +60,11 @@ def read_reply(content: RecordDict, *, max_bytes: int) -> SiteReply:
     """
     try:
         return _agreed_reply(content, max_bytes)
-    except WireError as error:
-        raise WireError(rejected(str(error))) from None
+    except WireError:
+        raise
     except Exception:
         # What Flower let through was built by a peer; whatever it breaks is that peer's fault.
-        raise WireError(rejected("the reply cannot be read")) from None
+        raise WireError("the reply cannot be read") from None
 
 
 def _agreed_reply(content: RecordDict, max_bytes: int) -> SiteReply:
@@ -84,7 +84,8 @@ def _agreed_reply(content: RecordDict, max_bytes: int) -> SiteReply:
         _require_finite(name, numbers.get(name))
     stats = ClientStats.model_validate({name: numbers.get(name) for name in (*INTEGERS, *FLOATS)})
     _require_possible(stats)
-    return SiteReply(int(str(numbers["client"])), stats, adapter, int(str(numbers["fault"])))
+    client, fault = int(str(numbers["client"])), Fault(int(str(numbers["fault"])))
+    return SiteReply(stats, adapter or None, fault, client)
 
 
 def _packed(data: bytes) -> ArrayRecord:

@@ -1,22 +1,26 @@
 """Processes that outlived whoever started them: written down while they run, ended later.
 
-A process is known by its number and the kernel's time of its start: a number alone may have gone
-to somebody else's process since. Where the kernel does not tell (no /proc), nothing is written.
+A process is known by its number, the boot of the machine and the time from that boot to its start:
+a number alone may have gone to somebody else's process since. Where the kernel gives no name to a
+boot, nothing is written.
 """
 
 import json
 import os
 import signal
-import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from fedse.errors import StoreError, boundary
+import psutil
+
+from fedse.store.files import write_whole
 from fedse.types import Record
+from fedse.waiting import wait_until
 
 ROLLS = "running-*.json"
 LOOK_SECONDS = 0.1
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -37,14 +41,14 @@ class ProcessList(Record):
 
 def born(pid: int) -> str | None:
     """When the process began: boot, and clock ticks since; None = it does not run."""
-    fields = _stat(pid)
-    # proc(5): field 3 is the state, field 22 the start; counted here from field 3.
-    if not fields or fields[0] in "ZX":
-        return None
-    boot = ""
-    with suppress(OSError):
-        boot = _BOOT.read_text().strip()
-    return f"{boot} {fields[19]}"
+    with suppress(psutil.Error, OSError):
+        found = psutil.Process(pid)
+        if found.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
+            return None
+        # Both times move when somebody sets the clock; what lies between them does not.
+        since_boot = found.create_time() - psutil.boot_time()
+        return f"{_BOOT.read_text().strip()} {round(since_boot * TICKS_PER_SECOND)}"
+    return None
 
 
 def known(name: str, pid: int) -> Process | None:
@@ -64,10 +68,8 @@ def write_process_list(file: Path, running: Sequence[Process]) -> None:
     if owner is None or not running:
         file.unlink(missing_ok=True)
         return
-    temporary = file.with_name(f".{file.name}")
-    with boundary(StoreError, f"list of running processes {file}"):
-        temporary.write_text(ProcessList(owner=owner, running=tuple(running)).model_dump_json())
-        temporary.replace(file)
+    # A machine that stops ends them all, so this need not outlive it.
+    write_whole(file, ProcessList(owner=owner, running=tuple(running)).model_dump_json().encode())
 
 
 def end_orphans(logs: Path, *, seconds: float) -> list[str]:
@@ -99,29 +101,26 @@ def _end(leaders: Iterable[Process], seconds: float) -> None:
     # A leader that lives keeps its group's number; members are looked up while it does.
     left = [member for leader in leaders for member in _group(leader)]
     for sign in (signal.SIGTERM, signal.SIGKILL):
-        ends = time.monotonic() + seconds
         for process in left:
             _send(process, sign)
-        while any(map(lives, left)) and time.monotonic() < ends:
-            time.sleep(LOOK_SECONDS)
+        wait_until(lambda: not any(map(lives, left)), seconds=seconds, every=LOOK_SECONDS)
 
 
 def _group(leader: Process) -> list[Process]:
-    numbers = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-    members = [pid for pid in numbers if _stat(pid)[2:3] == [str(leader.pid)]]
-    found = [known(leader.name, pid) for pid in members if pid != leader.pid]
+    members = [pid for pid in psutil.pids() if pid != leader.pid and _group_of(pid) == leader.pid]
+    found = [known(leader.name, pid) for pid in members]
     return [leader, *(member for member in found if member is not None)]
 
 
+def _group_of(pid: int) -> int | None:
+    with suppress(ProcessLookupError):
+        return os.getpgid(pid)
+    return None
+
+
 def _send(process: Process, sign: signal.Signals) -> None:
-    if lives(process):
-        with suppress(ProcessLookupError):
-            os.kill(process.pid, sign)
-
-
-def _stat(pid: int) -> list[str]:
-    """The fields of /proc/PID/stat from the third on; none for a process that is gone."""
-    with suppress(OSError):
-        # The second field, a name in brackets, may hold anything.
-        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-    return []
+    with suppress(psutil.NoSuchProcess):
+        # Taken before the comparison: psutil signals no other process that got the number since.
+        found = psutil.Process(process.pid)
+        if lives(process):
+            found.send_signal(sign)

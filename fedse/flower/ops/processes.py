@@ -15,17 +15,17 @@ import ssl
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from http.client import HTTPException
 from pathlib import Path
 from typing import NamedTuple
-from urllib.error import URLError
+
+import httpx
 
 from fedse.errors import MachineError, RunError
 from fedse.flower.ops.orphans import Process, end_orphans, known, write_process_list
+from fedse.waiting import wait_until
 
 # Flower asks to be told each of these separately; without them it calls home or runs an installer.
 QUIET = {
@@ -181,23 +181,26 @@ def free_ports(count: int) -> list[int]:
 
 def healthy(address: str, ca: Path | None) -> bool:
     """A SuperLink answers at `address`, with a certificate of `ca` if one is given."""
-    context = ssl.create_default_context(cafile=ca) if ca else None
     url = f"{'https' if ca else 'http'}://{address}/health"
+    # Without TLS nothing is verified; httpx would read all authorities for nothing.
+    verify = ssl.create_default_context(cafile=ca) if ca else False
     try:
-        with urllib.request.urlopen(url, timeout=2, context=context) as answer:
-            return bool(answer.status == 200)
-    except (URLError, OSError, HTTPException):
+        answer = httpx.get(url, timeout=2, verify=verify, trust_env=False)
+    except httpx.HTTPError:
         return False
+    return answer.status_code == httpx.codes.OK
 
 
 def _poll(ready: Callable[[], bool], seconds: float, check: Callable[[], None]) -> bool:
-    ends = time.monotonic() + seconds
-    while not ready():
+    """Whether `ready` came true in time; `check` was called each time it had not."""
+
+    def looked() -> bool:
+        if ready():
+            return True
         check()
-        if time.monotonic() >= ends:
-            return False
-        time.sleep(LOOK_SECONDS)
-    return True
+        return False
+
+    return wait_until(looked, seconds=seconds, every=LOOK_SECONDS)
 
 
 def _has_ended(started: Started) -> bool:

@@ -17,6 +17,7 @@ from fedse.events import read_events
 from fedse.flower.ops.restart import Tell
 from fedse.store.lock import is_locked
 from fedse.store.run_folder import open_run
+from fedse.waiting import wait_until
 
 LOOK_SECONDS = 0.5
 # From the submission until the app holds the run; a SuperLink may be restarting meanwhile.
@@ -100,14 +101,8 @@ def _attempt(run_dir: Path, flower: Flower) -> str:
 
 
 def _while_looking(flower: Flower, done: Callable[[], bool], seconds: float | None) -> bool:
-    """`done` holds, or the time is over; what must run was looked after meanwhile."""
-    ends = None if seconds is None else time.monotonic() + seconds
-    while not done():
-        if ends is not None and time.monotonic() >= ends:
-            return False
-        flower.look()
-        time.sleep(LOOK_SECONDS)
-    return True
+    """Whether `done` came true in time; what must run was looked after meanwhile."""
+    return wait_until(done, seconds=seconds, every=LOOK_SECONDS, meanwhile=flower.look)
 
 
 def progress_of(run_dir: Path) -> Progress:

@@ -28,6 +28,7 @@ from fedse.flower.ops.superlink import (
     write_connection,
 )
 from fedse.store.lock import locked
+from fedse.waiting import wait_until
 
 PROXY_SECONDS = 10.0
 LOOK_SECONDS = 0.2
@@ -83,13 +84,8 @@ class Server:
         line = submit_command(self._federation.path, self._settings)
         self._said = self._superexec_log()
         started = self._processes.start("run", [*line, "--format", "json"])
-        ends = time.monotonic() + START_SECONDS
         try:
-            while (code := self._processes.collect(started)) is None:
-                if time.monotonic() >= ends:
-                    started.process.kill()
-                self.look()
-                time.sleep(LOOK_SECONDS)
+            code = self._code_of(started, START_SECONDS)
         except RunError:
             started.process.kill()
             raise
@@ -97,6 +93,20 @@ class Server:
         if code or found is None:
             raise RunError(f"the app could not be submitted{tail(started.log)}")
         return found[1]
+
+    def _code_of(self, started: Started, seconds: float) -> int:
+        """Its exit code; one that did not end in time was killed."""
+        codes: list[int] = []
+
+        def has_ended() -> bool:
+            code = self._processes.collect(started)
+            codes.extend([] if code is None else [code])
+            return code is not None
+
+        if not wait_until(has_ended, seconds=seconds, every=LOOK_SECONDS, meanwhile=self.look):
+            started.process.kill()
+            wait_until(has_ended, seconds=None, every=LOOK_SECONDS, meanwhile=self.look)
+        return codes[0]
 
     def stop(self, number: str) -> None:
         """Flower is told; that takes it a few seconds, in which a new app may already begin."""
@@ -121,14 +131,13 @@ class Server:
         return run_to_end(self._federation.run, self, tell=self._tell)
 
     def _wait(self, name: str, ready: Callable[[], bool], seconds: float) -> None:
-        ends = time.monotonic() + seconds
-        self.look()
-        while not ready():
-            if time.monotonic() >= ends:
-                logs = self._processes.logs
-                raise RunError(f"{name} was not ready after {seconds:.0f} s", hint=f"see {logs}")
-            time.sleep(LOOK_SECONDS)
+        def looked() -> bool:
             self.look()
+            return ready()
+
+        if not wait_until(looked, seconds=seconds, every=LOOK_SECONDS):
+            logs = self._processes.logs
+            raise RunError(f"{name} was not ready after {seconds:.0f} s", hint=f"see {logs}")
 
 
 @contextmanager

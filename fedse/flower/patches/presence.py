@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedse.flower.patches.replace import replace
+from fedse.store.files import write_whole
 
 CLIENT = "flwr.supernode.fleet_http_client"
 ENTER, LEAVE = "ActivateNode", "DeactivateNode"
@@ -87,6 +88,4 @@ def leaving(leave: Call, file: Path) -> Call:
 
 
 def _write(file: Path, told: Known) -> None:
-    temporary = file.with_name(f".{file.name}")
-    temporary.write_text(f"{told.node}\n" if told.online else f"{told.node} {LEFT}\n")
-    temporary.replace(file)
+    write_whole(file, (f"{told.node}\n" if told.online else f"{told.node} {LEFT}\n").encode())

@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar
 import httpx
 from flwr.app import Message, MessageType, RecordDict
 from flwr.serverapp import Grid
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
 
 # A SuperLink restarts well within this; after a minute without it Flower ends the run anyway.
 TRIES, RETRY_SECONDS = 10, 5.0
@@ -131,9 +132,10 @@ class _Pull(threading.Thread):
 
 def with_retries(call: Callable[[], T]) -> T:
     """What `call` gives; a SuperLink that is busy or restarting is asked again."""
-    for _ in range(TRIES - 1):
-        try:
-            return call()
-        except httpx.HTTPError:
-            time.sleep(RETRY_SECONDS)
-    return call()
+    retrying = Retrying(
+        retry=retry_if_exception_type(httpx.HTTPError),
+        stop=stop_after_attempt(TRIES),
+        wait=wait_fixed(RETRY_SECONDS),
+        reraise=True,
+    )
+    return retrying(call)

@@ -11,25 +11,21 @@ from typing import NamedTuple
 from flwr.app import Message
 from flwr.serverapp import Grid
 
-from fedse.aggregate.quarantine import rejected
 from fedse.aggregate.validate import parse_adapter
 from fedse.errors import AdapterRejected, WireError
 from fedse.flower.messages.wire import read_reply, request_content
 from fedse.flower.server.fault_text import (
-    PASSING_AT_SITE,
     PASSING_IN_FLOWER,
-    SITE_FAULTS,
     flower_fault,
     site_fault,
 )
 from fedse.flower.server.late import LateReplies
 from fedse.flower.server.mailbox import Mailbox, Node, Sent
 from fedse.flower.server.schedule import Asking, ReplyValue, in_order, size_of
-from fedse.protocol import Delivery, Request
+from fedse.protocol import Delivery, Request, SiteReply, undelivered
 from fedse.seeds import seed_of
-from fedse.site.rules import ABSTAINS
 from fedse.store.run import Run
-from fedse.types import Adapter, ClientStats
+from fedse.types import Adapter
 
 # Seconds between two looks for replies and nodes.
 POLL_SECONDS = 1.0
@@ -80,7 +76,7 @@ class GridAsk:
             time.sleep(POLL_SECONDS)
         self._late.expect(asking.waiting)
         for node, reason in asking.failures():
-            yield Delivery(self._known(node), ClientStats(), None, reason)
+            yield undelivered(self._known(node), "failed", reason)
         self._well = frozenset(well)
 
     def _begin(self, request: Request, members: int) -> Asking:
@@ -147,36 +143,32 @@ class GridAsk:
         known = self._known(node.key)
         if reply is not None and reply.has_error():
             code = reply.error.code
-            fault = Delivery(known, ClientStats(), None, flower_fault(code))
+            fault = undelivered(known, "failed", flower_fault(code))
             return Heard(fault, code in PASSING_IN_FLOWER)
         if reply is None:
             # Perhaps not the node's fault: what Flower reads with a reply may be another's.
-            return Heard(Delivery(known, ClientStats(), None, "the reply cannot be read"), True)
+            return Heard(undelivered(known, "failed", "the reply cannot be read"), True)
         try:
-            client, stats, data, fault_number = read_reply(
-                reply.content, max_bytes=self._run.spec.nbytes
-            )
+            said = read_reply(reply.content, max_bytes=self._run.spec.nbytes)
         except WireError as error:
-            return Heard(Delivery(known, ClientStats(), None, str(error)))
-        if fault_number and fault_number not in ABSTAINS:
-            fault = Delivery(known, ClientStats(), None, site_fault(fault_number))
-            return Heard(fault, fault_number in PASSING_AT_SITE)
-        return Heard(self._from_member(node, client, stats, data, fault_number))
+            return Heard(undelivered(known, "rejected", str(error)))
+        if said.fault and not said.fault.abstains:
+            fault = undelivered(known, "failed", site_fault(said.fault))
+            return Heard(fault, said.fault.passing)
+        return Heard(self._from_member(node, said))
 
-    def _from_member(
-        self, node: Node, client: int, stats: ClientStats, data: bytes, fault: int
-    ) -> Delivery:
+    def _from_member(self, node: Node, reply: SiteReply) -> Delivery:
         known = self._known(node.key)
-        if not 0 <= client < len(self._members):
+        if not 0 <= reply.client < len(self._members):
             return _offence(node, known, "answered for no member")
-        name = self._members[client]
+        name = self._members[reply.client]
         if node.name != name and (node.name or name in self._registered):
             return _offence(node, known, f"answered for {name}")
         self._spoke[node.key] = name
-        if fault:
-            self._run.emit("answer.abstained", client=name, reason=SITE_FAULTS[fault])
-            return Delivery(name, stats, None)
-        return Delivery(name, stats, data or None)
+        if reply.fault:
+            self._run.emit("answer.abstained", client=name, reason=reply.fault.words)
+            return Delivery(name, reply.stats)
+        return Delivery(name, reply.stats, reply.adapter)
 
     def _read_late(self, sent: Sent, reply: Message | None) -> tuple[str, bytes] | None:
         """Who sent it and its adapter; None = Flower's own word that none will come."""
@@ -187,9 +179,9 @@ class GridAsk:
             said = read_reply(reply.content, max_bytes=self._run.spec.nbytes) if reply else None
         except WireError:
             said = None
-        return known, said.adapter if said else b""
+        return known, (said.adapter or b"") if said else b""
 
 
 def _offence(node: Node, known: str, what: str) -> Delivery:
     """A strike for a registered node, which proved its key; others may have borrowed the name."""
-    return Delivery(known, ClientStats(), None, rejected(what) if node.name else what)
+    return undelivered(known, "rejected" if node.name else "failed", what)
