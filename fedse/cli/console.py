@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from fedse.cli.display import Mode
@@ -16,8 +17,14 @@ Facts = Mapping[str, Any]
 
 
 @contextmanager
-def shown(mode: Mode, config: Config) -> Iterator[Observer]:
-    """An observer that shows every event it is given, as `mode` says, until this ends."""
+def shown(
+    mode: Mode, config: Config, *, log: Path | None = None, loads_model: bool = True
+) -> Iterator[Observer]:
+    """An observer that shows every event it is given, as `mode` says, until this ends.
+
+    Of a run that goes on, `log` has the earlier events; without `loads_model` the clients are
+    elsewhere and are waited for.
+    """
     if mode == "json":
         yield lambda _, entry: print(json.dumps(entry), flush=True)
     elif mode == "plain":
@@ -25,7 +32,7 @@ def shown(mode: Mode, config: Config) -> Iterator[Observer]:
     else:
         from fedse.cli.live import live_view  # rich costs a tenth of a second
 
-        with live_view(config) as observer:
+        with live_view(config, log=log, loads_model=loads_model) as observer:
             yield observer
 
 

@@ -76,11 +76,13 @@ def check(
 
 
 def _report_text(report: CheckReport) -> str:
-    lines = []
-    for check in report.checks:
+    lines, first = [], report.checks[0]
+    for check in report.checks if first.ok else [first]:
         word = "skip" if check.skipped else "ok" if check.ok else "FAIL"
         lines += [f"{word:<4}  {check.name:<26}  {check.detail}".rstrip()]
         lines += [f"      do: {check.todo}"] if check.todo else []
+    if not first.ok:
+        lines += [f"skip  the other {len(report.checks) - 1}, which need an environment to try"]
     failed = len(report.failed)
     verdict = "keeps its contract" if report.ok else f"breaks its contract: {failed} failed"
     return "\n".join([*lines, f"\n{report.env} {verdict}"])

@@ -30,7 +30,7 @@ app = App(name="federation", help_format="plaintext", help_epilogue="")
 
 Folder = Annotated[Path, Parameter(name="--dir", help="The federation's folder.")]
 SiteName = Annotated[str, Parameter(help="A client of the experiment.")]
-HERE = Path("federation")
+HERE, LOG = Path("federation"), "events.jsonl"
 
 
 def require_flower() -> None:
@@ -165,15 +165,15 @@ def start(
     from fedse.flower.ops.serve_federation import serving
 
     federation, mode = folder.open_federation(dir_), mode_of(sys.stderr, json=json, plain=plain)
-    config = load_config(federation.run / "config.resolved.toml")
+    config, log = load_config(federation.run / "config.resolved.toml"), federation.run / LOG
     end_on_sigterm()
     try:
         with (
             # Between two events may lie the wait for sites and a whole round.
             watched(metrics, config.aggregate.deadline + wait) as watchers,
             serving(federation, proxy=proxy, tell=tell_aside) as server,
-            shown(mode, config) as observer,
-            followed(federation.run / "events.jsonl", fan_out([observer, *watchers])),
+            shown(mode, config, log=log, loads_model=False) as observer,
+            followed(log, fan_out([observer, *watchers])),
         ):
             server.run(wait=wait)
     except KeyboardInterrupt:

@@ -6,6 +6,7 @@ A value is taken as it is typed in the file: "3" is no number and `true` is not 
 import json
 import math
 import re
+import shlex
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from pydantic import ValidationError
 
 from fedse.config.keys import children, config_keys, suggest_key
 from fedse.config.lines import Location, toml_lines
-from fedse.config.schema import Config
+from fedse.config.schema import ClientSection, Config
 from fedse.errors import ConfigError, MachineError
 from fedse.suggest import closest
 
@@ -168,6 +169,13 @@ def parse_options(given: Sequence[str]) -> dict[str, Any]:
     if wrong:
         raise ConfigError(f"--option must look like name=value, got {wrong[0]!r}")
     return {key.strip(): parse_value(value.strip()) for key, _, value in pairs}
+
+
+def check_command(client: ClientSection) -> str:
+    """The command line that checks this client's environment with its options."""
+    options = (f"{key}={tomlkit.item(value).as_string()}" for key, value in client.options.items())
+    given = (f" --option {shlex.quote(option)}" for option in options)
+    return f"fedse env check {client.env}{''.join(given)}"
 
 
 def _unplain(value: Any, location: Location) -> Iterator[_Problem]:

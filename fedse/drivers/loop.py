@@ -229,7 +229,7 @@ def _require_enough(run: Run, index: int, valid: int, excluded: tuple[Exclusion,
         first = f"; {excluded[0].client}: {excluded[0].text}" if excluded else ""
         raise RunError(
             f"round {index} has {valid} valid answers, aggregate.min_clients is {needed}{first}",
-            hint=f"fedse resume {run.path}",
+            hint=f"fix the cause, then: fedse resume {run.path}",
         )
 
 

@@ -34,5 +34,6 @@ class Sites:
                 self._open[client] = self._open_site(self._config, client, home, clock=self._clock)
             done = serve(request, data, self._open[client], self._config, emit=emit)
         except FedSEError as error:
-            return undelivered(client, "failed", str(error))
+            todo = f"; next: {error.hint}" if error.hint else ""
+            return undelivered(client, "failed", f"{error}{todo}")
         return Delivery(client, done.stats, done.adapter)

@@ -117,7 +117,7 @@ def _play(chunk: Chunk, make_env: EnvFactory, policy: Policy) -> list[Trajectory
             break
         _advance(still_open, policy, seed_of(chunk.seed, turn))
     for episode in episodes:
-        episode.env.close()
+        _close(episode.env)
     return [_finished(episode, policy.name, chunk.round) for episode in episodes]
 
 
@@ -155,8 +155,12 @@ def _finished(episode: _Episode, policy: str, round: int) -> Trajectory:
     )
 
 
-def demonstrate(games: Sequence[Game], make_env: EnvFactory) -> list[Trajectory]:
-    """The scripted expert's episodes, successful ones only; D_train(0) of the paper."""
+def demonstrate(games: Sequence[Game], make_env: EnvFactory, *, hint: str = "") -> list[Trajectory]:
+    """The scripted expert's episodes, successful ones only; D_train(0) of the paper.
+
+    An episode the environment breaks is left out; that all of them break is an EnvError, whose
+    `hint` is the command that checks the environment.
+    """
     env = make_env()
     if not isinstance(env, ExpertEnv):
         raise EnvError(
@@ -164,7 +168,12 @@ def demonstrate(games: Sequence[Game], make_env: EnvFactory) -> list[Trajectory]
             hint="set buffer.demonstrations = 0, or give the environment expert() and actions()",
         )
     shown = [scripted_episode(game, env, lambda e: e.expert(), name="expert") for game in games]
-    env.close()
+    _close(env)
+    if shown and all(episode.outcome == "broken" for episode in shown):
+        raise EnvError(
+            f"environment {env.name!r}: all {len(shown)} demonstrations broke, {_first(shown)}",
+            hint=hint or f"fedse env check {env.name}",
+        )
     return [episode for episode in shown if episode.success]
 
 
@@ -173,12 +182,22 @@ def scripted_episode(
 ) -> Trajectory:
     """One episode in which `choose` sees the world itself, not only its text."""
     episode = _Episode(game, env)
-    episode.take(env.reset(game.task, seed=game.seed))
-    while episode.outcome is None and len(episode.turns) < env.max_turns:
-        action = choose(env)
+
+    def move() -> Step:
+        with boundary(EnvError, f"{game.task.env}.{name}"):
+            action = choose(env)
         episode.turns.append(Turn(observation=episode.observation, action=action))
-        episode.take(env.step(action))
+        return env.step(action)
+
+    episode.attempt("reset", partial(env.reset, game.task, seed=game.seed))
+    while episode.outcome is None and len(episode.turns) < env.max_turns:
+        episode.attempt("step", move)
     return _finished(episode, name, 0)
+
+
+def _close(env: Env) -> None:
+    with boundary(EnvError, f"{env.name}.close"):
+        env.close()
 
 
 def require_sound(played: Sequence[Trajectory], *, max_broken: float) -> None:
@@ -186,7 +205,10 @@ def require_sound(played: Sequence[Trajectory], *, max_broken: float) -> None:
     broken = [episode for episode in played if episode.outcome == "broken"]
     if len(broken) > max_broken * len(played):
         raise RunError(
-            f"{len(broken)} of {len(played)} episodes broke, the first in task "
-            f"{broken[0].task.id!r} with {broken[0].error}",
+            f"{len(broken)} of {len(played)} episodes broke, {_first(broken)}",
             hint=f"fedse env check {broken[0].task.env}",
         )
+
+
+def _first(broken: Sequence[Trajectory]) -> str:
+    return f"the first in task {broken[0].task.id!r} with {broken[0].error}"

@@ -4,17 +4,16 @@ What a job found is one small JSON file named after its settings, so a table tha
 with another finds it done, and a table that was interrupted goes on.
 """
 
-import multiprocessing
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import as_completed
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
 from fedse.config.schema import Config
-from fedse.drivers.local import follow_parent
 from fedse.drivers.run import run_local
+from fedse.drivers.workers import worker_processes
 from fedse.reproduce.tables import Job
 from fedse.results.held_out import outcomes
 from fedse.store.files import write_durably
@@ -60,27 +59,22 @@ def do_jobs(jobs: Sequence[Job], root: Path, *, workers: int, tell: Tell) -> dic
     }
     todo = {key_of(job.config): job for job in jobs if key_of(job.config) not in found}
     total = len(found) + len(todo)
-    for key, done in _done(todo, root, workers):
-        found[key] = done
-        tell(len(found), total, todo[key], done)
+    with closing(_done(todo, root, workers)) as finished:
+        for key, done in finished:
+            found[key] = done
+            tell(len(found), total, todo[key], done)
     return found
 
 
-def _done(todo: dict[str, Job], root: Path, workers: int) -> Iterator[tuple[str, Found]]:
+def _done(
+    todo: dict[str, Job], root: Path, workers: int
+) -> Generator[tuple[str, Found], None, None]:
     if not todo:
         return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(todo)), context, follow_parent) as pool:
+    with worker_processes(min(workers, len(todo))) as pool:
         asked = {pool.submit(do_job, job.config, root): key for key, job in todo.items()}
-        try:
-            for done in as_completed(asked):
-                yield asked[done], done.result()
-        except BaseException:
-            # A run can be killed at any time and goes on from its last round.
-            for worker in multiprocessing.active_children():
-                worker.kill()
-            pool.shutdown(cancel_futures=True)
-            raise
+        for done in as_completed(asked):
+            yield asked[done], done.result()
 
 
 def do_job(config: Config, root: Path) -> Found:

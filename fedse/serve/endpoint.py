@@ -7,7 +7,8 @@
 
 `base_url` is what an OpenAI client takes under that name. POST /episodes needs the endpoint's key
 as bearer token and answers 410 when every task was handed out; an episode's id is its own key.
-Every error is a 4xx or 5xx with {"error": {"message", "type", "code"}}.
+Every error is a 4xx or 5xx with {"error": {"message", "type", "code", "param"}}. Which parameters
+of a chat request are followed, ignored or refused is in fedse/serve/chat.py.
 """
 
 import secrets

@@ -27,6 +27,8 @@ Play = Callable[[str, str], float]
 class Program:
     """Has the members of an environment, but nobody can step it: it is played by itself."""
 
+    owns_loop = True
+
     def __init__(
         self,
         *,
@@ -85,8 +87,8 @@ def _require_positive(option: str, got: object) -> None:
 
 def _not_steppable() -> EnvError:
     return EnvError(
-        "fedse.serve:Program owns its loop, so it cannot be stepped, played by hand or checked",
-        hint="fedse run CONFIG --set run.rounds=1",
+        "fedse.serve:Program owns its loop, so it cannot be stepped or played by hand",
+        hint="try it in one short round: fedse run CONFIG --set run.rounds=1",
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from fedse.adapters.base import base_path, spec_of
 from fedse.agent.policy import Dialogue
 from fedse.agent.prompt import Encoder
+from fedse.config.file import check_command
 from fedse.config.schema import ClientSection, Config
 from fedse.envs.base import Env, EnvFactory, make_env
 from fedse.errors import ConfigError, EnvError, boundary, require_packages
@@ -18,6 +19,9 @@ from fedse.serve.program import Program
 from fedse.site.resume import keeping_in
 from fedse.store.buffer import Buffer
 from fedse.types import Adapter, Fitted, Split, Task, Trajectory
+
+# Both names of the class that stands for an agent program.
+PROGRAMS = ("fedse.serve:Program", "fedse.serve.program:Program")
 
 
 def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], float]) -> Site:
@@ -84,7 +88,8 @@ def require_prompt_fits(
 
 def tasks_of(env: Env, part: tuple[int, int] | None, split: Split) -> Sequence[Task]:
     """The tasks of a split; of the training ones only the client's part. All share the test."""
-    tasks = env.tasks(split)
+    with boundary(EnvError, f"{env.name}.tasks({split!r})"):
+        tasks = env.tasks(split)
     if part is None or split == "test":
         return tasks
     first, step = part
@@ -125,4 +130,12 @@ def add_demonstrations(site: Site, config: Config) -> None:
     if count and not site.buffer.added(experiment, 0):
         seed = seed_of(config.run.seed, site.client, "demonstrations")
         games = choose_games(site.tasks("train"), count, seed=seed)
-        site.buffer.add(demonstrate(games, site.make_env), experiment=experiment)
+        shown = demonstrate(games, site.make_env, hint=check_hint(config.client(site.client)))
+        site.buffer.add(shown, experiment=experiment)
+
+
+def check_hint(client: ClientSection) -> str:
+    """What to do when this client's episodes break."""
+    if client.env in PROGRAMS:
+        return "fix the program, then try one short round: fedse run CONFIG --set run.rounds=1"
+    return check_command(client)

@@ -7,13 +7,14 @@ it has a line in the client's ledger before it leaves; without that line nothing
 
 from fedse.aggregate.validate import parse_adapter
 from fedse.config.schema import Config
-from fedse.errors import WireError
+from fedse.errors import RunError, WireError
 from fedse.events import Emit
 from fedse.ledger.entries import answer_entry
 from fedse.ledger.record import note_answer
 from fedse.method.rounds import client_eval, client_round
 from fedse.method.site import Site
 from fedse.protocol import Request, SiteReply
+from fedse.site.open import check_hint
 from fedse.types import Adapter, AdapterSpec, ClientStats, ClientUpdate
 
 
@@ -58,11 +59,15 @@ def _work(
     request: Request, current: Adapter, site: Site, config: Config, emit: Emit
 ) -> ClientUpdate:
     measured = ClientStats()
-    if request.evaluate:
-        measured = client_eval(current, site, config, round=request.round, emit=emit)
-    if not request.train:
-        return ClientUpdate(measured, None)
-    update = client_round(current, site, config, round=request.round, emit=emit)
+    try:
+        if request.evaluate:
+            measured = client_eval(current, site, config, round=request.round, emit=emit)
+        if not request.train:
+            return ClientUpdate(measured, None)
+        update = client_round(current, site, config, round=request.round, emit=emit)
+    except RunError as error:
+        # The method knows the environment by its own name; it is checked by the config's.
+        raise RunError(str(error), hint=check_hint(config.client(site.client))) from error
     kept = {"eval_played", "eval_succeeded", "eval_seconds"}
     stats = update.stats.model_copy(update=measured.model_dump(include=kept))
     return ClientUpdate(stats, update.adapter)

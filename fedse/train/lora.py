@@ -122,6 +122,7 @@ def _optimise(
     model.train()
     for episodes in batches:
         batch = make_batch(episodes, context=context)
+        _require_own_tokens(batch, context)
         logits = model(input_ids=batch.ids_B_T, attention_mask=batch.attention_B_T).logits
         loss = agent_loss(logits, batch.labels_B_T)
         if not torch.isfinite(loss):
@@ -133,3 +134,13 @@ def _optimise(
         optimizer.zero_grad()
         yield loss.item()
     model.eval()
+
+
+def _require_own_tokens(batch: Batch, context: int) -> None:
+    """There is a token to learn from; without one the mean loss would be 0/0."""
+    if not bool((batch.labels_B_T[:, 1:] != IGNORED).any()):
+        raise TrainError(
+            f"no action of {len(batch.labels_B_T)} episodes begins within rollout.context = "
+            f"{context} tokens, so there is nothing to learn from",
+            hint="--set rollout.context=N with a larger N: prompt and actions must fit",
+        )

@@ -118,6 +118,7 @@ WRONG_CHATS: list[tuple[object, int, str]] = [
     ({"messages": [user("a")], "n": 2}, 400, "unsupported"),
     ({"messages": [user("a")], "tools": [{}]}, 400, "unsupported"),
     ({"messages": [user("a")], "stop": "x"}, 400, "unsupported"),
+    ({"messages": [user("a")], "response_format": {"type": "json_object"}}, 400, "unsupported"),
     (b"[" * 100_000, 400, "not_json"),
     (b"x" * (MAX_BODY + 1), 413, "too_large"),
 ]

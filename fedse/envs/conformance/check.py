@@ -1,15 +1,18 @@
 """Does an environment keep its contract? Named checks for ours and for a user's own.
 
 The environment cannot make `check_env` raise: whatever it does becomes a failed check that says
-what to do. What each check asks is in fedse.envs.conformance.promises.
+what to do. A name that stands for no environment is a ConfigError, since there is nothing to check.
+What each check asks is in fedse.envs.conformance.promises.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from typing import Any
 
+from fedse.envs.base import env_class
 from fedse.envs.conformance import promises
 from fedse.envs.conformance.subject import Broken, Subject, Untried
+from fedse.errors import ConfigError
 from fedse.types import Record
 
 
@@ -152,11 +155,29 @@ def check_env(
     """
     subject = Subject(name, options or {}, tasks, seed, actions, hash_seeds, timeout)
     with redirect_stdout(subject.printed):
+        _require_steppable(name)
         first, *others = CHECKS
         checks = [_tried(subject, *first)]
         for check in others:
             checks.append(_tried(subject, *check) if checks[0].ok else _not_tried(check[0]))
     return CheckReport(env=name, checks=tuple(checks))
+
+
+def _require_steppable(name: str) -> None:
+    """There is something to check; why it cannot be imported or made is for the first check."""
+    try:
+        found = env_class(name)
+    except ConfigError:
+        raise
+    except Exception:
+        return
+    if getattr(found, "owns_loop", False):
+        raise ConfigError(
+            f"{name} is not stepped by fedse: the agent program plays by itself, so there is no "
+            "reset or step to check",
+            hint="check it by playing one short round: fedse run CONFIG --set run.rounds=1 "
+            "--set rollout.episodes=4 --set eval.episodes=4",
+        )
 
 
 def _tried(subject: Subject, name: str, promise: Callable[[Subject], str], todo: str) -> Check:
