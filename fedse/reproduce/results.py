@@ -18,7 +18,7 @@ from fedse.stats.paired import (
     paired_differences,
 )
 from fedse.stats.rates import Rate, micro
-from fedse.stats.verdict import Verdict, smallest_detectable, verdict_of
+from fedse.stats.verdict import ComparisonVerdict, smallest_detectable, verdict_of
 from fedse.types import Record
 
 SCHEMA_VERSION = 1
@@ -82,7 +82,7 @@ class AnswerTo(NamedTuple):
     """A smaller difference than this would probably have been missed; inf = any."""
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ComparisonVerdict:
         return verdict_of(self.found.micro, self.p_holm)
 
 

@@ -7,7 +7,7 @@ from fedse.reproduce.results import AnswerTo, Line, TableResult, agrees, answers
 from fedse.reproduce.tables import TABLES
 from fedse.stats.paired import Difference
 from fedse.stats.rates import Rate
-from fedse.stats.verdict import Verdict
+from fedse.stats.verdict import ComparisonVerdict
 
 
 def text(got: TableResult, expected: TableResult | None) -> str:
@@ -56,7 +56,7 @@ def sentence(answer: AnswerTo) -> str:
     better, worse = answer.question
     found = answer.found.micro
     size = f"{found.value:+.3f} ({found.low:+.3f} to {found.high:+.3f}), p {answer.p_holm:.3f}"
-    if answer.verdict is Verdict.NONE:
+    if answer.verdict is ComparisonVerdict.NONE:
         least = f"one of less than {answer.detectable:.3f}"
         missed = least if isfinite(answer.detectable) else "any"
         size += f": {answer.verdict}; {missed} would probably have been missed"
@@ -103,7 +103,7 @@ def _arms_table(found: Sequence[Line]) -> str:
 
 
 def _answer(answer: AnswerTo) -> str:
-    if answer.verdict is not Verdict.NONE:
+    if answer.verdict is not ComparisonVerdict.NONE:
         return answer.verdict
     missed = f"< {answer.detectable:.3f}" if isfinite(answer.detectable) else "any"
     return f"{answer.verdict} ({missed} missed)"

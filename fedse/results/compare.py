@@ -23,9 +23,9 @@ from fedse.stats.paired import (
 )
 from fedse.stats.rates import Mean, Rate, by_env, macro, micro, newcombe
 from fedse.stats.verdict import POWER as POWER
-from fedse.stats.verdict import Verdict, smallest_detectable, verdict_of
+from fedse.stats.verdict import ComparisonVerdict, smallest_detectable, verdict_of
 
-WORDS = {Verdict.HIGHER: "better", Verdict.LOWER: "worse"}
+WORDS = {ComparisonVerdict.HIGHER: "better", ComparisonVerdict.LOWER: "worse"}
 
 Played = Mapping[str, Sequence[HeldOutGame]]
 Pair = tuple[Played, Played]
@@ -61,7 +61,7 @@ class Contrast(NamedTuple):
     @property
     def verdict(self) -> str:
         """`better`, `worse` or `no difference found`."""
-        return WORDS.get(verdict_of(self.found.micro, self.p_holm), Verdict.NONE.value)
+        return WORDS.get(verdict_of(self.found.micro, self.p_holm), ComparisonVerdict.NONE.value)
 
 
 class Comparison(NamedTuple):

@@ -11,7 +11,7 @@ POWER = 0.8
 """How often a difference must be found to be called detectable."""
 
 
-class Verdict(StrEnum):
+class ComparisonVerdict(StrEnum):
     """Of one method against another."""
 
     HIGHER = "higher"
@@ -21,13 +21,13 @@ class Verdict(StrEnum):
     NONE = "no difference found"
 
 
-def verdict_of(found: Difference, p_holm: float) -> Verdict:
+def verdict_of(found: Difference, p_holm: float) -> ComparisonVerdict:
     """Higher or lower where the interval and the corrected p both say so."""
     if found.low <= 0 <= found.high:
-        return Verdict.NONE
+        return ComparisonVerdict.NONE
     if p_holm >= ALPHA:
-        return Verdict.UNCLEAR
-    return Verdict.HIGHER if found.low > 0 else Verdict.LOWER
+        return ComparisonVerdict.UNCLEAR
+    return ComparisonVerdict.HIGHER if found.low > 0 else ComparisonVerdict.LOWER
 
 
 def smallest_detectable(

@@ -7,7 +7,7 @@ import pytest
 from fedse.reproduce.results import SeedResult, TableResult, answers
 from fedse.results.compare import compare
 from fedse.stats.paired import minimum_detectable
-from fedse.stats.verdict import Verdict
+from fedse.stats.verdict import ComparisonVerdict
 from tests.run_folders import write_run
 
 ENVS = {"maze-a": "maze", "maze-b": "maze", "wordle-a": "wordle"}
@@ -74,7 +74,10 @@ def test_both_find_the_same_difference_and_could_have_missed_the_same(tmp_path: 
         assert answer.p_holm == contrast.p_holm
         assert answer.detectable == contrast.detectable
     assert [contrast.verdict for contrast in compared] == ["no difference found", "better"]
-    assert [answer.verdict for answer in answered] == [Verdict.NONE, Verdict.HIGHER]
+    assert [answer.verdict for answer in answered] == [
+        ComparisonVerdict.NONE,
+        ComparisonVerdict.HIGHER,
+    ]
     values = [answer.found.micro.value for answer in answered]
     assert values == pytest.approx([3 / 90, 39 / 90])
     # For two comparisons z is 2.241403. b: the interval is 0.469237 wide, so its seeds decide:

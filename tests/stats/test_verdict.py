@@ -5,19 +5,19 @@ from math import inf
 import pytest
 
 from fedse.stats.paired import Difference, blocks_by_group, discordant_share, minimum_detectable
-from fedse.stats.verdict import Verdict, smallest_detectable, verdict_of
+from fedse.stats.verdict import ComparisonVerdict, smallest_detectable, verdict_of
 
 
 @pytest.mark.parametrize(
     ("low", "high", "p_holm", "expected"),
     [
-        (0.01, 0.2, 0.049, Verdict.HIGHER),
-        (-0.2, -0.01, 0.049, Verdict.LOWER),
-        (0.01, 0.2, 0.05, Verdict.UNCLEAR),
-        (-0.2, -0.01, 0.05, Verdict.UNCLEAR),
-        (0.0, 0.2, 0.001, Verdict.NONE),
-        (-0.2, 0.0, 0.001, Verdict.NONE),
-        (-0.1, 0.1, 1.0, Verdict.NONE),
+        (0.01, 0.2, 0.049, ComparisonVerdict.HIGHER),
+        (-0.2, -0.01, 0.049, ComparisonVerdict.LOWER),
+        (0.01, 0.2, 0.05, ComparisonVerdict.UNCLEAR),
+        (-0.2, -0.01, 0.05, ComparisonVerdict.UNCLEAR),
+        (0.0, 0.2, 0.001, ComparisonVerdict.NONE),
+        (-0.2, 0.0, 0.001, ComparisonVerdict.NONE),
+        (-0.1, 0.1, 1.0, ComparisonVerdict.NONE),
     ],
 )
 def test_the_interval_and_the_corrected_p_must_both_say_so(low, high, p_holm, expected):
