@@ -43,7 +43,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(serve_federation, "serving", serving)
     monkeypatch.setattr("fedse.cli.federation.end_on_sigterm", lambda: None)
-    monkeypatch.setattr("fedse.cli.follow.PERIOD", 0.02)
+    monkeypatch.setattr("fedse.observers.follow.PERIOD", 0.02)
     return names
 
 

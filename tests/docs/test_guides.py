@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("flwr")
+from tests.needs import needs
+
+needs("flwr")
 
 from fedse.cli.app import build_app, start
 from scripts.make_reference import pages

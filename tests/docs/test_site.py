@@ -6,23 +6,18 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from scripts.check_site import problems
+from tests.needs import needs
 from tests.report.browser import Page, browser, chromium
 
 ROOT = Path(__file__).parents[2]
 SEARCHED = "[...document.querySelectorAll('div')].find((part) => part.shadowRoot).shadowRoot"
 DRAWN = "document.querySelector('div.mermaid')?.clientHeight > 300"
 WIDTH = "document.documentElement.scrollWidth"
-
-
-def needed(present: object, what: str) -> None:
-    if not present:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"not installed: {what}")
 
 
 def copied(folder: Path) -> Path:
@@ -34,7 +29,7 @@ def copied(folder: Path) -> Path:
 
 
 def build(folder: Path) -> subprocess.CompletedProcess[str]:
-    needed(find_spec("zensical"), "pip install 'fed-se[docs]'")
+    needs("zensical")
     command = [sys.executable, "-m", "zensical", "build", "--strict"]
     quiet = {**os.environ, "NO_COLOR": "1"}
     return subprocess.run(

@@ -6,6 +6,8 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from tests.needs import needs
 
 needs("torch")
