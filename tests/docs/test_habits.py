@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from fedse._version import __version__
+from tests.needs import needs
 
-yaml = pytest.importorskip("yaml")
+needs("yaml")
+
+import yaml
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -91,8 +91,8 @@ def test_the_check_finds_what_is_wrong(tmp_path: Path):
 
 @pytest.fixture(scope="module")
 def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    needed(program := chromium(), "apt-get install chromium")
-    with browser(str(program), tmp_path_factory.mktemp("profile")) as page:
+    needs("chromium")
+    with browser(str(chromium()), tmp_path_factory.mktemp("profile")) as page:
         yield page
 
 
