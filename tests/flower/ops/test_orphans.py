@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -101,6 +102,21 @@ def test_another_boot_or_another_tick_is_another_process(
     boot, ticks = found.born.split(" ")
     other = f"x {ticks}" if change == "boot" else f"{boot} {int(ticks) + 1}"
     assert not lives(found.model_copy(update={"born": other}))
+
+
+def test_a_number_that_changed_hands_between_two_signals_is_not_signalled(
+    stranger: "subprocess.Popen[bytes]",
+):
+    """An orphan ended at SIGTERM; before SIGKILL its number went to the stranger."""
+    found = known("node", stranger.pid)
+    assert found is not None
+    boot, ticks = found.born.split(" ")
+    orphan = found.model_copy(update={"born": f"{boot} {int(ticks) - 1}"})
+    orphans._send(orphan, signal.SIGKILL)
+    time.sleep(0.2)
+    assert stranger.poll() is None
+    orphans._send(found, signal.SIGKILL)
+    assert stranger.wait(10) == -signal.SIGKILL
 
 
 def test_a_clock_that_is_set_makes_nobody_another_process(
