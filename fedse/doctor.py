@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -167,8 +167,3 @@ def _tried(check: Callable[[], str], fix: str = "") -> Diagnosis:
         return Diagnosis("ok", check())
     except FedSEError as error:
         return Diagnosis("fail", str(error), error.hint or fix)
-
-
-def worst(found: Sequence[Diagnosis]) -> Status:
-    """fail before warn before ok."""
-    return max((f.status for f in found), key=("ok", "warn", "fail").index, default="ok")

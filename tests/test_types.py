@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from fedse.testing import toy_adapter, toy_spec
 from fedse.types import Adapter, Task, Trajectory, Turn, canonical_json, digest_of
+from tests.needs import needs
 
 TASK = Task(env="maze", id="u/1,1", split="train")
 
@@ -100,7 +101,9 @@ def test_an_adapter_is_a_safetensors_file():
 
 
 def test_safetensors_reads_what_we_write():
-    load = pytest.importorskip("safetensors.numpy").load
+    needs("safetensors")
+    from safetensors.numpy import load
+
     adapter = toy_adapter(toy_spec(), 3)
     read = load(adapter.to_bytes())
     assert read.keys() == adapter.tensors().keys()

@@ -37,7 +37,10 @@ VERBS = {
     "report": ("Write a run, or several, as one HTML page.", "report last --open"),
     "runs": ("List the runs on this machine and what became of them.", "runs --json"),
     "view": ("Show what the agents saw and said in a run.", "view last --outcome failure"),
-    "export": ("Write episodes, results or an adapter for other tools.", "export results last"),
+    "export": (
+        "Write episodes, results or an adapter for other tools.",
+        "export results last --out results.json",
+    ),
     "reproduce": ("Make a table of the docs again, with its seeds.", "reproduce main --quick"),
     "ledger": ("Verify or show the signed record of every round.", "ledger verify last"),
     "doctor": ("Is this machine ready? What is missing, and how to get it.", "doctor my.toml"),

@@ -5,13 +5,21 @@ and anybody can compute another.
 """
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from fedse.reproduce.jobs import Found, key_of
 from fedse.reproduce.tables import Job, Question
-from fedse.results.compare import ALPHA
-from fedse.stats.paired import Blocks, Differences, holm, minimum_detectable, paired_differences
+from fedse.stats.paired import (
+    Blocks,
+    Differences,
+    blocks_by_group,
+    discordant_share,
+    holm,
+    paired_differences,
+)
 from fedse.stats.rates import Rate, micro
+from fedse.stats.verdict import ComparisonVerdict, smallest_detectable, verdict_of
 from fedse.types import Record
 
 SCHEMA_VERSION = 1
@@ -72,17 +80,11 @@ class AnswerTo(NamedTuple):
     found: Differences
     p_holm: float
     detectable: float
-    """A smaller difference than this would probably have been missed."""
+    """A smaller difference than this would probably have been missed; inf = any."""
 
     @property
-    def verdict(self) -> str:
-        """Higher or lower where the interval and the corrected p both say so."""
-        low, high = self.found.micro.interval
-        if low <= 0 <= high:
-            return "no difference found"
-        if self.p_holm >= ALPHA:
-            return "unclear: one of several questions"
-        return "higher" if low > 0 else "lower"
+    def verdict(self) -> ComparisonVerdict:
+        return verdict_of(self.found.micro, self.p_holm)
 
 
 def gather(jobs: Sequence[Job], found: Mapping[str, Found]) -> dict[str, dict[int, SeedResult]]:
@@ -132,7 +134,7 @@ def _line(result: TableResult, arm: str, seeds: Mapping[int, SeedResult]) -> Lin
         before=micro(list(_rates(seeds, env_of, last=False).values())),
         after=micro(list(after.values())),
         envs=after,
-        macro=sum(rate.value for rate in after.values()) / len(after),
+        macro=fmean(rate.value for rate in after.values()),
         megabytes=moved / 1e6,
         cpu_seconds=sum(seed.cpu_seconds for seed in seeds.values()) / len(seeds),
     )
@@ -155,7 +157,12 @@ def answers(result: TableResult) -> list[AnswerTo]:
     found = {question: _difference(result, question) for question in asked}
     p = holm({" ".join(question): found[question].micro.p for question in asked})
     return [
-        AnswerTo(question, found[question], p[" ".join(question)], _detectable(result, question))
+        AnswerTo(
+            question,
+            found[question],
+            p[" ".join(question)],
+            _detectable(result, question, found[question], len(asked)),
+        )
         for question in asked
     ]
 
@@ -166,25 +173,27 @@ def _difference(result: TableResult, question: Question) -> Differences:
 
 
 def _blocks(result: TableResult, arm: str) -> dict[str, Blocks]:
-    """Environment -> seed -> games, those of the environment's clients one after another."""
-    env_of = result.worlds[arm]
-    blocks: dict[str, list[list[bool]]] = {}
-    for env in sorted(set(env_of.values())):
-        blocks[env] = [
-            [bit == "1" for c in sorted(env_of) if env_of[c] == env for bit in seed.clients[c][1]]
-            for seed in result.arms[arm].values()
-        ]
-    return dict(blocks)
+    seeds = [
+        {client: [bit == "1" for bit in after] for client, (_, after) in seed.clients.items()}
+        for seed in result.arms[arm].values()
+    ]
+    return blocks_by_group(seeds, result.worlds[arm])
 
 
-def _detectable(result: TableResult, question: Question) -> float:
-    better, worse = (_flat(_blocks(result, arm)) for arm in question)
-    apart = sum(x != y for x, y in zip(better, worse, strict=True)) / len(better)
-    return minimum_detectable(len(better), sum(worse) / len(worse), discordant=apart)
-
-
-def _flat(blocks: Mapping[str, Blocks]) -> list[bool]:
-    return [won for env in blocks.values() for seed in env for won in seed]
+def _detectable(
+    result: TableResult, question: Question, found: Differences, questions: int
+) -> float:
+    better, worse = (_blocks(result, arm) for arm in question)
+    seeds = result.arms[question.worse]
+    rate = micro([*_rates(seeds, result.worlds[question.worse], last=True).values()])
+    return smallest_detectable(
+        found.micro,
+        games=rate.n,
+        rate=rate.value,
+        discordant=discordant_share(better, worse),
+        seeds=len(seeds),
+        comparisons=questions,
+    )
 
 
 def agrees(got: Rate, expected: Rate) -> bool:

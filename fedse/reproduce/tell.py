@@ -1,11 +1,13 @@
 """A table's result in words: for the terminal, and as Markdown for the docs."""
 
 from collections.abc import Sequence
+from math import isfinite
 
 from fedse.reproduce.results import AnswerTo, Line, TableResult, agrees, answers, lines
 from fedse.reproduce.tables import TABLES
 from fedse.stats.paired import Difference
 from fedse.stats.rates import Rate
+from fedse.stats.verdict import ComparisonVerdict
 
 
 def text(got: TableResult, expected: TableResult | None) -> str:
@@ -54,10 +56,13 @@ def sentence(answer: AnswerTo) -> str:
     better, worse = answer.question
     found = answer.found.micro
     size = f"{found.value:+.3f} ({found.low:+.3f} to {found.high:+.3f}), p {answer.p_holm:.3f}"
-    if answer.verdict == "no difference found":
-        missed = f"one of less than {answer.detectable:.3f} would probably have been missed"
-        return f"{better} against {worse}: {size}: no difference found; {missed}"
-    return f"{better} against {worse}: {size}: {answer.verdict}"
+    if answer.verdict is ComparisonVerdict.NONE:
+        least = f"one of less than {answer.detectable:.3f}"
+        missed = least if isfinite(answer.detectable) else "any"
+        size += f": {answer.verdict}; {missed} would probably have been missed"
+    else:
+        size += f": {answer.verdict}"
+    return f"{better} against {worse}: {size}"
 
 
 def markdown(result: TableResult) -> str:
@@ -97,6 +102,13 @@ def _arms_table(found: Sequence[Line]) -> str:
     return "\n".join([_table(head, rows), "", note])
 
 
+def _answer(answer: AnswerTo) -> str:
+    if answer.verdict is not ComparisonVerdict.NONE:
+        return answer.verdict
+    missed = f"< {answer.detectable:.3f}" if isfinite(answer.detectable) else "any"
+    return f"{answer.verdict} ({missed} missed)"
+
+
 def _questions_table(found: Sequence[AnswerTo]) -> str:
     head = ["question", "all games", "mean of worlds", "p (Holm)", "answer"]
     rows = [
@@ -105,8 +117,7 @@ def _questions_table(found: Sequence[AnswerTo]) -> str:
             _difference(answer.found.micro),
             _difference(answer.found.macro),
             f"{answer.p_holm:.3f}",
-            answer.verdict
-            + (f" (< {answer.detectable:.3f} missed)" if answer.verdict[0] == "n" else ""),
+            _answer(answer),
         ]
         for answer in found
     ]

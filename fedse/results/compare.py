@@ -5,28 +5,27 @@ otherwise by their counts, which is said together with the reason.
 """
 
 from collections.abc import Mapping, Sequence
-from math import inf, nan, sqrt
+from math import nan, sqrt
 from pathlib import Path
-from statistics import NormalDist
 from typing import NamedTuple
 
 from fedse.errors import StoreError
 from fedse.results.arms import Arm, arms_of, method_digest
 from fedse.results.held_out import HeldOutGame, counts, evaluated_round, games, require_same_games
 from fedse.stats.paired import (
-    Blocks,
     Difference,
     Differences,
+    blocks_by_group,
+    discordant_share,
     holm,
-    minimum_detectable,
     paired_differences,
     two_proportions,
 )
 from fedse.stats.rates import Mean, Rate, by_env, macro, micro, newcombe
+from fedse.stats.verdict import POWER as POWER
+from fedse.stats.verdict import ComparisonVerdict, smallest_detectable, verdict_of
 
-ALPHA = 0.05
-POWER = 0.8
-
+WORDS = {ComparisonVerdict.HIGHER: "better", ComparisonVerdict.LOWER: "worse"}
 
 Played = Mapping[str, Sequence[HeldOutGame]]
 Pair = tuple[Played, Played]
@@ -62,10 +61,7 @@ class Contrast(NamedTuple):
     @property
     def verdict(self) -> str:
         """`better`, `worse` or `no difference found`."""
-        low, high = self.found.micro.interval
-        if self.p_holm >= ALPHA or low <= 0 <= high:
-            return "no difference found"
-        return "better" if self.found.micro.value > 0 else "worse"
+        return WORDS.get(verdict_of(self.found.micro, self.p_holm), ComparisonVerdict.NONE.value)
 
 
 class Comparison(NamedTuple):
@@ -87,10 +83,10 @@ def compare(paths: Sequence[Path], *, round: int | None = None) -> Comparison:
     results = [_result(arm, measured, clients, round) for arm in arms]
     contrasts = [_contrast(result, results[0], clients, round) for result in results[1:]]
     adjusted = holm({contrast.arm.label: contrast.p for contrast in contrasts})
-    alpha = ALPHA / len(contrasts)
     contrasts = [
         contrast._replace(
-            p_holm=adjusted[contrast.arm.label], detectable=_detectable(contrast, results[0], alpha)
+            p_holm=adjusted[contrast.arm.label],
+            detectable=_detectable(contrast, results[0], len(contrasts)),
         )
         for contrast in contrasts
     ]
@@ -142,8 +138,12 @@ def _contrast(
     except StoreError as error:
         found, why, split = _unpaired(result, reference), str(error), None
     else:
-        mine, theirs = (_blocks([pair[side] for pair in pairs], result) for side in (0, 1))
-        found, why, split = paired_differences(mine, theirs, seed=0), "", _split(mine, theirs)
+        env_of = {client.name: client.env for client in result.arm.config.clients}
+        mine, theirs = (
+            blocks_by_group([_won(pair[side]) for pair in pairs], env_of) for side in (0, 1)
+        )
+        found, why = paired_differences(mine, theirs, seed=0), ""
+        split = discordant_share(mine, theirs)
     return Contrast(result.arm, why, result.all.n, seeds, found, split, found.micro.p, nan, nan)
 
 
@@ -160,27 +160,8 @@ def _pairs(arm: Arm, reference: Arm, clients: list[str], round: int | None) -> l
     return pairs
 
 
-def _blocks(seeds: Sequence[Played], result: ArmResult) -> dict[str, list[list[bool]]]:
-    """Per environment and seed, the success of all its clients' games."""
-    env_of = {client.name: client.env for client in result.arm.config.clients}
-    return {
-        env: [
-            [game.success for client in seed if env_of[client] == env for game in seed[client]]
-            for seed in seeds
-        ]
-        for env in result.envs
-    }
-
-
-def _split(mine: Mapping[str, Blocks], theirs: Mapping[str, Blocks]) -> float:
-    """The share of games only one of both won."""
-    pairs = [
-        won != lost
-        for env in mine
-        for both in zip(mine[env], theirs[env], strict=True)
-        for won, lost in zip(*both, strict=True)
-    ]
-    return sum(pairs) / len(pairs)
+def _won(played: Played) -> dict[str, list[bool]]:
+    return {client: [game.success for game in found] for client, found in played.items()}
 
 
 def _unpaired(result: ArmResult, reference: ArmResult) -> Differences:
@@ -198,18 +179,12 @@ def _of_counts(a: Rate, b: Rate) -> Difference:
     return Difference(a.value - b.value, *newcombe(*a, *b), two_proportions(*a, *b))
 
 
-def _detectable(contrast: Contrast, reference: ArmResult, alpha: float) -> float:
-    """For games as they are; for several seeds also for how much those differ."""
-    least = minimum_detectable(
-        min(contrast.games, reference.all.n),
-        reference.all.value,
-        power=POWER,
-        alpha=alpha,
+def _detectable(contrast: Contrast, reference: ArmResult, comparisons: int) -> float:
+    return smallest_detectable(
+        contrast.found.micro,
+        games=min(contrast.games, reference.all.n),
+        rate=reference.all.value,
         discordant=contrast.discordant,
+        seeds=contrast.seeds,
+        comparisons=comparisons,
     )
-    if contrast.seeds == 1 or contrast.unpaired:
-        return least
-    z = NormalDist().inv_cdf
-    error = (contrast.found.micro.high - contrast.found.micro.low) / (2 * z(0.975))
-    least = max(least, (z(1 - alpha / 2) + z(POWER)) * error)
-    return least if least < 1 else inf

@@ -191,3 +191,4 @@ def _kill(command: "subprocess.Popen[bytes]") -> None:
     if command.poll() is None:
         with suppress(ProcessLookupError):
             os.killpg(command.pid, signal.SIGKILL)
+        command.wait()

@@ -102,6 +102,33 @@ def paired_differences(
     return Differences(by_group, found(counts, overall), macro)
 
 
+def blocks_by_group(
+    seeds: Sequence[Mapping[str, Sequence[bool]]], group_of: Mapping[str, str]
+) -> dict[str, Blocks]:
+    """Per group and seed, the games of its members one after another; all in order of name.
+
+    `seeds` holds per seed each member's games, won or not.
+    """
+    return {
+        group: [
+            [won for member in sorted(seed) if group_of[member] == group for won in seed[member]]
+            for seed in seeds
+        ]
+        for group in sorted({group_of[member] for seed in seeds for member in seed})
+    }
+
+
+def discordant_share(a: Mapping[str, Blocks], b: Mapping[str, Blocks]) -> float:
+    """The share of games only one of both won."""
+    pairs = [
+        won != lost
+        for group in a
+        for both in zip(a[group], b[group], strict=True)
+        for won, lost in zip(*both, strict=True)
+    ]
+    return sum(pairs) / len(pairs)
+
+
 def mcnemar(better: int, worse: int) -> float:
     """Exact two-sided p of no difference, from the games only one of two methods won."""
     if min(better, worse) < 0:

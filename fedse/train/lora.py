@@ -103,15 +103,6 @@ def _batches(
             yield order[start : start + settings.batch]
 
 
-def _not_finite(batch: Batch, context: int) -> TrainError:
-    if (batch.labels_B_T[:, 1:] == IGNORED).all():
-        return TrainError(
-            f"none of these lessons has a token of the agent within rollout.context = {context}",
-            hint="raise rollout.context",
-        )
-    return TrainError("training loss is not finite", hint="lower train.lr")
-
-
 def _optimise(
     model: Any, batches: Sequence[list[Trajectory]], *, settings: TrainSection, context: int
 ) -> Iterator[float]:
@@ -126,7 +117,7 @@ def _optimise(
         logits = model(input_ids=batch.ids_B_T, attention_mask=batch.attention_B_T).logits
         loss = agent_loss(logits, batch.labels_B_T)
         if not torch.isfinite(loss):
-            raise _not_finite(batch, context)
+            raise TrainError("training loss is not finite", hint="lower train.lr")
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(parameters, settings.max_grad_norm)
         optimizer.step()

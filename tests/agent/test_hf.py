@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from functools import partial
 
-import pytest
+from tests.needs import needs
 
-torch = pytest.importorskip("torch")
+needs("torch")
+
+import torch
 
 from fedse.adapters.base import adapter_spec, base_path, initial_adapter
 from fedse.agent.hf import HFPolicy, engine_for
@@ -67,7 +69,10 @@ def test_what_is_recorded_is_what_the_model_was_given_and_said():
 
 def test_the_text_is_the_sampled_tokens_and_the_context_is_the_observation():
     tokenizer = load_base(PATH).tokenizer
-    for episode in play(policy()):
+    played = play(policy())
+    assert len(played) == 12
+    for episode in played:
+        assert episode.turns
         for turn in episode.turns:
             assert tokenizer.decode(turn.action_ids, skip_special_tokens=True) == turn.action
             given = tokenizer.decode(turn.context_ids, skip_special_tokens=True)

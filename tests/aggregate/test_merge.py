@@ -21,8 +21,8 @@ CLIPS = pytest.mark.parametrize("clip", ["none", "median"])
 seeds = st.lists(st.integers(1, 10**6), min_size=1, max_size=9, unique=True)
 
 
-def config(clip: str = "median", max_norm: float = 1e4) -> Config:
-    aggregate = AggregateSection(clip=clip, max_norm=max_norm)
+def config(clip: str = "median", max_norm: float = 1e4, **settings: object) -> Config:
+    aggregate = AggregateSection(clip=clip, max_norm=max_norm, **settings)
     return Config(clients=(ClientSection(name="a", env="coin"),), aggregate=aggregate)
 
 
@@ -62,6 +62,68 @@ def test_without_clipping_it_is_the_mean_of_every_number(seed_list: list[int]):
     merged = server_round(CURRENT, answers(given_votes), config("none")).adapter
     exact = np.mean([v.vector.astype(np.float64) for v in given_votes], axis=0)
     np.testing.assert_allclose(merged.vector, exact, rtol=1e-6, atol=1e-7)
+
+
+ONES = Adapter(SPEC, np.ones(SPEC.size, dtype=np.float32))
+
+
+def from_ones(step: Sequence[float]) -> Adapter:
+    """The adapter that lies `step` away from ONES in its first numbers."""
+    vector = np.ones(SPEC.size, dtype=np.float32)
+    vector[: len(step)] += np.array(step, dtype=np.float32)
+    return Adapter(SPEC, vector)
+
+
+# Steps of the voters and of the merge, computed by hand; all of them are exact in binary. The bound
+# is the lower median of the lengths: 4, 2, 6, 2 and 5 in the first five cases. The upper median
+# would be 4, 8, 6, 4 and 10.
+CLIPPED = {
+    "one voter is the median": ([(4,)], (4,)),
+    "two: the longer one is cut to the shorter": ([(8,), (0, 2)], (1, 1)),
+    "three: the middle one is the bound": ([(24,), (0, 3), (0, 0, 6)], (2, 1, 2)),
+    "four: the second shortest is the bound": (
+        [(8,), (0, 1), (0, 0, 4), (0, 0, 0, 2)],
+        (0.5, 0.25, 0.5, 0.5),
+    ),
+    "length is Euclidean, direction stays": ([(6, 8), (0, 0, 5)], (1.5, 2, 2.5)),
+    "an update of no length is a vote": ([(0,), (0, 24), (0, 0, 24)], (0, 8, 8)),
+    "the bound may be zero": ([(0,), (8,)], (0,)),
+}
+
+
+@pytest.mark.parametrize(("steps", "merged"), CLIPPED.values(), ids=CLIPPED)
+def test_the_default_merge_is_the_mean_after_clipping_at_the_lower_median(steps, merged):
+    settings = config()
+    assert settings.aggregate == AggregateSection(max_norm=1e4)
+    found = server_round(ONES, answers([from_ones(step) for step in steps]), settings).adapter
+    assert found.vector.tolist() == from_ones(merged).vector.tolist()
+
+
+@pytest.mark.parametrize(
+    ("clip", "step", "merged"),
+    [
+        ("none", 1.0, (4, 1)),
+        ("median", 1.0, (1, 1)),
+        ("none", 3.0, (12, 3)),
+        ("median", 3.0, (3, 3)),
+        ("median", 0.5, (0.5, 0.5)),
+    ],
+)
+def test_the_step_multiplies_the_update_of_the_mean(clip: str, step: float, merged):
+    told = answers([from_ones((8,)), from_ones((0, 2))])
+    found = server_round(ONES, told, config(clip, step=step)).adapter
+    assert found.vector.tolist() == from_ones(merged).vector.tolist()
+
+
+def test_the_weighted_ablation_clips_first_and_weighs_then():
+    told = [
+        answer._replace(stats=ClientStats(buffered=lessons))
+        for answer, lessons in zip(
+            answers([from_ones((8,)), from_ones((0, 2))]), (3, 1), strict=True
+        )
+    ]
+    found = server_round(ONES, told, config("median", type="weighted")).adapter
+    assert found.vector.tolist() == from_ones((1.5, 0.5)).vector.tolist()
 
 
 @given(seed_list=st.lists(st.integers(1, 10**6), min_size=3, max_size=9, unique=True))

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("peft")
+from tests.needs import needs
+
+needs("peft")
 
 import fedse
 from fedse.cli.app import start

@@ -1,37 +1,59 @@
 """`fedse demo` as a newcomer runs it, on a machine without any network."""
 
 import json
+import os
 import resource
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
-pytest.importorskip("torch")
+from tests.needs import needs
 
-pytestmark = pytest.mark.slow
+needs("torch")
 
+ROOT = Path(__file__).parents[2]
 
-def without_network() -> list[str]:
-    """A prefix that runs a command where not even the loopback interface is up."""
-    prefix = ["unshare", "--net", "--map-root-user"]
-    if shutil.which("unshare") and subprocess.run([*prefix, "true"], check=False).returncode == 0:
-        return prefix
-    pytest.skip("this machine cannot make a network namespace")
+NO_NETWORK = Path(__file__).parent / "no_network"
+PREFIX = ["unshare", "--net", "--map-root-user"]
+"""Runs a command where not even the loopback interface is up."""
 
 
-def test_success_rises_without_a_network_within_the_budget(tmp_path: Path):
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    command = [*without_network(), sys.executable, "-m", "fedse", "demo", "--json"]
-    told = subprocess.run(
-        [*command, "--seed", "0", "--out", str(tmp_path)],
+def can_make_a_namespace() -> bool:
+    return bool(shutil.which("unshare")) and not subprocess.run([*PREFIX, "true"]).returncode
+
+
+def run_without_network(command: list[str], *, namespace: bool) -> CompletedProcess[str]:
+    """In a network namespace of its own, else with a Python that refuses every Internet address."""
+    paths = [str(NO_NETWORK), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return subprocess.run(
+        [*(PREFIX if namespace else []), sys.executable, *command],
         capture_output=True,
         text=True,
         check=False,
         timeout=580,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)} if not namespace else None,
     )
+
+
+@pytest.mark.parametrize("address", ["('127.0.0.1', 9)", "('example.org', 80)"])
+def test_without_a_namespace_python_speaks_to_nobody(address: str):
+    speak = f"import socket; socket.create_connection({address})"
+    told = run_without_network(["-c", speak], namespace=False)
+    assert told.returncode == 1
+    assert "there is no network here" in told.stderr
+    local = "import socket; a, b = socket.socketpair(); a.send(b'x'); print(b.recv(1))"
+    assert run_without_network(["-c", local], namespace=False).stdout == "b'x'\n"
+
+
+@pytest.mark.slow
+def test_success_rises_without_a_network_within_the_budget(tmp_path: Path):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = ["-m", "fedse", "demo", "--json", "--seed", "0", "--out", str(tmp_path)]
+    told = run_without_network(command, namespace=can_make_a_namespace())
     assert told.returncode == 0, told.stderr
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     result = json.loads(told.stdout.splitlines()[-1])

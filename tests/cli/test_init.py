@@ -1,6 +1,5 @@
 """`fedse init` gives a folder that passes its own check and runs, from wherever it lies."""
 
-import json
 import os
 import subprocess
 import sys
@@ -11,6 +10,9 @@ import pytest
 from fedse.cli.app import start
 from fedse.cli.init import scaffold
 from fedse.config.file import load_config
+from fedse.envs.conformance.check import CheckReport
+from tests.envs.kept import assert_all_kept
+from tests.needs import needs
 
 FILES = ["README.md", "env.py", "fedse.toml", "test_env.py"]
 
@@ -75,8 +77,7 @@ def test_a_large_one_keeps_its_contract_on_200_tasks(made: Path) -> None:
 def test_the_example_keeps_its_contract(made: Path) -> None:
     done = fedse(made, "env", "check", "env:MyEnv", "--json", "--tasks", "5")
     assert done.returncode == 0, done.stdout + done.stderr
-    checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
-    assert not [name for name, check in checks.items() if check["skipped"] or not check["ok"]]
+    assert_all_kept(CheckReport.model_validate_json(done.stdout))
 
 
 def test_its_own_test_passes(made: Path) -> None:
@@ -98,7 +99,7 @@ def test_a_file_here_cannot_pose_as_an_installed_module(made: Path) -> None:
 @pytest.mark.parametrize("clients", [1, 2])
 def test_it_runs(made: Path, clients: int) -> None:
     """With two clients in two worker processes, which must find env.py too."""
-    pytest.importorskip("torch")
+    needs("torch")
     config = made / "fedse.toml"
     if clients == 2:
         other = '\n[[clients]]\nname = "you"\nenv = "env:MyEnv"\n'

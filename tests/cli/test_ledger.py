@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("cryptography")
+from tests.needs import needs
+
+needs("cryptography")
 
 from fedse.cli.app import start
 from fedse.config.schema import ClientSection, Config, EvalSection, RolloutSection

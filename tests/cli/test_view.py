@@ -89,7 +89,9 @@ def test_lines_fit_and_end_without_blanks(
 ):
     monkeypatch.setenv("COLUMNS", columns)
     make_run(runs_here)
-    for line in shown(capsys, "--client", "alpha", "--limit", "0").splitlines():
+    lines = shown(capsys, "--client", "alpha", "--limit", "0").splitlines()
+    assert len(lines) > 20
+    for line in lines:
         assert len(line) <= int(columns)
         assert line == line.rstrip()
 

@@ -198,6 +198,7 @@ def test_a_missing_file_suggests_a_neighbour(tmp_path: Path) -> None:
 
 
 def test_every_key_can_be_explained() -> None:
+    assert {name.partition(".")[0] for name in config_keys()} == set(Config.model_fields)
     for name, key in config_keys().items():
         assert name in explain(name)
         assert key.is_section or key.about, f"{name} has no docstring in config.py"

@@ -36,7 +36,9 @@ def run_of(path: Path, config: Config) -> Run:
 
 @pytest.mark.parametrize("name", METHODS)
 def test_a_method_changes_its_own_settings_only(name: str):
-    for config in apply_method(CONFIG, name):
+    made = apply_method(CONFIG, name)
+    assert len(made) == (3 if METHODS[name].alone else 1)
+    for config in made:
         same = config.model_copy(update={"run": CONFIG.run, "clients": CONFIG.clients})
         assert same == with_settings(CONFIG, METHODS[name].settings)
         assert config.run.seed == CONFIG.run.seed
@@ -44,10 +46,10 @@ def test_a_method_changes_its_own_settings_only(name: str):
 
 def test_where_nothing_is_averaged_nothing_is_stepped_beyond():
     far = with_settings(CONFIG, {"aggregate.step": 3.0})
-    for name in METHODS:
-        for config in apply_method(far, name):
-            alone = len(config.clients) == 1 or config.buffer.pooled
-            assert config.aggregate.step == (1.0 if alone else 3.0)
+    steps = {name: {c.aggregate.step for c in apply_method(far, name)} for name in METHODS}
+    alone = {"local-static", "local-evolve", "central-static", "central-evolve"}
+    assert alone < set(METHODS)
+    assert steps == {name: {1.0 if name in alone else 3.0} for name in METHODS}
 
 
 def test_alone_means_one_experiment_per_client():
@@ -74,7 +76,9 @@ def test_without_exploration_nothing_is_played_and_a_warm_up_only_delays_it(tmp_
 
 def test_pooled_clients_learn_one_lesson_from_everything(tmp_path: Path):
     run = run_of(tmp_path, with_settings(CONFIG, {"buffer.pooled": True}))
-    for result in run.results():
+    results = list(run.results())
+    assert [sorted(result.stats) for result in results] == [["c0", "c1", "c2"]] * 3
+    for result in results:
         stats = result.stats.values()
         assert {s.steps for s in stats} == {sum(s.buffered for s in stats)}
         assert result.drift is not None

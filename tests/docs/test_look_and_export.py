@@ -4,13 +4,13 @@ import re
 import shlex
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from fedse.cli.app import start
 from tests.exports.toy_run import make_run
+from tests.needs import needs
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "how-to" / "look-and-export.md"
@@ -21,7 +21,7 @@ def blocks(language: str) -> list[str]:
 
 
 def test_the_guide_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    pytest.importorskip("pyarrow", reason="pip install 'fed-se[parquet]'")
+    needs("pyarrow", "inspect_ai")
     monkeypatch.setenv("FEDSE_RUNS", str(tmp_path / "runs"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "fedse").symlink_to(ROOT / "fedse")
@@ -31,8 +31,6 @@ def test_the_guide_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.M
     for line in lines:
         program, *argv = shlex.split(line, comments=True)
         assert program == "fedse"
-        if "inspect" in argv and find_spec("inspect_ai") is None:
-            continue
         # A whole run takes too long here; its settings and its options are still read.
         assert start([*argv, *(["--dry-run"] if argv[0] == "run" else [])]) == 0, line
     for block in blocks("python"):

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("flwr")
+from tests.needs import needs
+
+needs("flwr")
 
 from fedse.cli.app import start
 from fedse.federation.folder import open_federation

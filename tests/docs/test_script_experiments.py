@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("peft")
+from tests.needs import needs
+
+needs("peft")
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "script-experiments.md"
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)

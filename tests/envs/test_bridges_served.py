@@ -25,6 +25,8 @@ from fedse.envs.bridges.http_json import ask
 from fedse.envs.bridges.openenv_ws import OpenEnv
 from fedse.envs.conformance.check import check_env
 from fedse.errors import ConfigError, EnvError
+from fedse.flower.ops.processes import free_ports
+from tests.needs import optional
 
 HERE = Path(__file__).parent
 OPENENV = "fedse.envs.bridges.openenv_ws:OpenEnv"
@@ -40,16 +42,10 @@ def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(HERE))
 
 
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
-
-
 @contextmanager
 def openenv_server() -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """A real OpenEnv server, ended on leaving."""
-    port = free_port()
+    (port,) = free_ports(1)
     process = subprocess.Popen([PYTHON, str(HERE / "openenv_server.py"), str(port)])
     try:
         for _ in range(120):
@@ -77,7 +73,7 @@ def wins(env: Env, split: Any, actions: list[str]) -> Step:
     return step
 
 
-@pytest.mark.skipif(not PYTHON, reason="FEDSE_OPENENV_PYTHON names no Python with openenv")
+@optional("openenv")
 class TestOpenEnv:
     @pytest.mark.parametrize("more", [{}, {"task_api": "guess"}])
     def test_it_keeps_every_promise(self, guess_url: str, more: dict[str, Any]) -> None:
@@ -138,7 +134,7 @@ class TestOpenEnv:
                 env.reset(env.tasks("train")[0], seed=0)
 
 
-@pytest.mark.skipif(not URL, reason="FEDSE_AGENTGYM_URL names no AgentGym TextCraft server")
+@optional("agentgym")
 class TestAgentGym:
     ACTIONS = ("inventory", "get 1 oak log", "Action: get 2 cobblestone", "dance")
 
@@ -217,7 +213,7 @@ class TestHttp:
 
     def test_no_proxy_is_asked(self, answering: str, monkeypatch: pytest.MonkeyPatch) -> None:
         for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
-            monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
+            monkeypatch.setenv(name, f"http://127.0.0.1:{free_ports(1)[0]}")
         assert ask(f"http://{answering}/json", timeout=5)
 
     @pytest.mark.parametrize(
@@ -243,13 +239,15 @@ class TestHttp:
 
 class TestWithoutServer:
     def test_nobody_there(self) -> None:
-        port = free_port()
-        openenv = OpenEnv(url=f"ws://127.0.0.1:{port}/ws")
-        agentgym = AgentGym(url=f"http://127.0.0.1:{port}", **NUMBERED)
-        for env in (openenv, agentgym):
-            with pytest.raises(EnvError, match="refused"):
-                env.reset(env.tasks("train")[0], seed=0)
-            env.close()
+        with socket.socket() as held:
+            held.bind(("127.0.0.1", 0))  # and nobody listens
+            port = held.getsockname()[1]
+            openenv = OpenEnv(url=f"ws://127.0.0.1:{port}/ws")
+            agentgym = AgentGym(url=f"http://127.0.0.1:{port}", **NUMBERED)
+            for env in (openenv, agentgym):
+                with pytest.raises(EnvError, match="refused"):
+                    env.reset(env.tasks("train")[0], seed=0)
+                env.close()
 
     def test_a_silent_server_is_not_waited_for(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -257,10 +255,9 @@ class TestWithoutServer:
             openenv = OpenEnv(url=f"ws://127.0.0.1:{port}/ws", timeout=0.5)
             agentgym = AgentGym(url=f"http://127.0.0.1:{port}", timeout=0.5, **NUMBERED)
             for env in (openenv, agentgym):
-                began = time.monotonic()
+                # It says nothing for ever; only the bridge can end this.
                 with pytest.raises(EnvError, match="timed out"):
                     env.reset(env.tasks("train")[0], seed=0)
-                assert time.monotonic() - began < 10
 
     @pytest.mark.parametrize(
         ("name", "options"),

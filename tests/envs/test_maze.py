@@ -128,7 +128,9 @@ def test_the_short_view_tells_position_goal_and_open_directions() -> None:
 @given(ANY_LAYOUT)
 def test_the_short_view_determines_goal_and_walls(name: str) -> None:
     maze = layout(name)
-    for cell in (cell for cell, far in maze.distances.items() if far):
+    cells = [cell for cell, far in maze.distances.items() if far]
+    assert cells
+    for cell in cells:
         words = short_view(maze, cell).split()
         goal, opened = words.index("goal"), words.index("open")
         told = dict(zip(words[goal + 1 : opened : 2], words[goal + 2 : opened : 2], strict=True))
@@ -221,7 +223,11 @@ def test_a_wrong_option_is_refused_by_name(options: dict[str, Any]) -> None:
 
 
 @given(
-    st.lists(st.one_of(st.text(), st.sampled_from([f"move {way}" for way in MOVES])), max_size=9)
+    st.lists(
+        st.one_of(st.text(), st.sampled_from([f"move {way}" for way in MOVES])),
+        min_size=1,
+        max_size=9,
+    )
 )
 def test_no_sequence_of_texts_raises(texts: list[str]) -> None:
     maze = started("1,1", max_turns=12)

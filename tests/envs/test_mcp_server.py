@@ -10,7 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-pytest.importorskip("mcp")
+from tests.needs import needs
+
+needs("mcp")
 
 from fedse.envs.bridges.mcp_call import manual, state_of, text_of
 from fedse.envs.bridges.mcp_server import McpServer, Refused

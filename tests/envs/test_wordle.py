@@ -193,7 +193,7 @@ def test_a_wrong_option_is_refused_by_name(options: dict[str, Any]) -> None:
     assert caught.value.hint
 
 
-@given(st.lists(st.one_of(st.text(), st.sampled_from(word_list("small"))), max_size=6))
+@given(st.lists(st.one_of(st.text(), st.sampled_from(word_list("small"))), min_size=1, max_size=6))
 def test_no_sequence_of_texts_raises(texts: list[str]) -> None:
     game = started()
     for text in texts:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fedse.config.file import load_config
+from tests.needs import needs
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "how-to" / "bring-your-environment.md"
@@ -23,7 +24,7 @@ def run(*command: str, cwd: Path = ROOT) -> str:
 
 
 def test_own_gymnasium():
-    pytest.importorskip("gymnasium")
+    needs("gymnasium")
     assert "FAIL" not in run("examples/own_gymnasium.py")
 
 
@@ -34,12 +35,12 @@ def test_own_gymnasium_is_plugged_in_by_15_lines():
 
 
 def test_customer_service():
-    pytest.importorskip("mcp")
+    needs("mcp")
     assert run("examples/customer_service/support.py").endswith("Finished.\nsuccess\n")
 
 
 def test_the_guides_python_runs(tmp_path: Path):
-    pytest.importorskip("gymnasium")
+    needs("gymnasium")
     code = [text for kind, text in BLOCKS if kind == "python"]
     assert code
     (tmp_path / "guide.py").write_text("\n".join(code))

@@ -7,8 +7,9 @@ from types import ModuleType
 
 import pytest
 
-for needed in ("torch", "transformers", "peft", "starlette", "uvicorn"):
-    pytest.importorskip(needed)
+from tests.needs import needs
+
+needs("torch", "transformers", "peft", "starlette", "uvicorn")
 
 from fedse.adapters.base import spec_of
 from fedse.agent.policy import Dialogue
@@ -63,6 +64,7 @@ def test_a_round_is_token_exact(site: Site) -> None:
     assert len(played) == 12
     assert not [episode.error for episode in played if episode.error]
     for episode in played:
+        assert episode.turns
         for number, turn in enumerate(episode.turns):
             before = Dialogue("maze", episode.turns[:number], turn.observation)
             assert turn.context_ids == encoder.context(before)

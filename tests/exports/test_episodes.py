@@ -59,7 +59,9 @@ def test_the_text_is_that_of_the_game(
 ):
     monkeypatch.setattr("fedse.exports.episodes.MOST_OPEN", most_open)
     make_run(tmp_path)
-    for found, told in load_texts(list_episodes(find_place("made", tmp_path))):
+    pairs = list(load_texts(list_episodes(find_place("made", tmp_path))))
+    assert len(pairs) == 18
+    for found, told in pairs:
         assert told is not None
         game = found.game
         assert (told.round, told.task.id, told.seed) == (game.round, game.task, game.seed)

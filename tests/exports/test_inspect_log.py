@@ -1,7 +1,6 @@
 """Inspect reads and serves what we wrote, every round for itself."""
 
 import json
-import socket
 import stat
 import subprocess
 import sys
@@ -14,18 +13,22 @@ import httpx
 import pytest
 
 from fedse.cli.app import start
+from fedse.flower.ops.processes import free_ports
 from tests.exports.toy_run import make_run
+from tests.needs import needs
 
 
 @pytest.fixture
 def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    pytest.importorskip("inspect_ai", reason="pip install 'fed-se[inspect]'")
+    needs("inspect_ai")
     monkeypatch.setenv("FEDSE_RUNS", str(tmp_path / "runs"))
     make_run(tmp_path / "runs")
     argv = ["export", "trajectories", "made", "--to", "inspect", "--out", str(tmp_path / "logs")]
     assert start(argv) == 0
     assert start(argv) == 7, "logs are not replaced"
-    return sorted((tmp_path / "logs").iterdir())
+    made = sorted((tmp_path / "logs").iterdir())
+    assert len(made) == 2
+    return made
 
 
 def test_without_inspect_the_line_to_install_it_is_told(
@@ -76,9 +79,7 @@ def test_inspect_dumps_it(logs: list[Path]):
 
 @pytest.mark.slow
 def test_inspect_serves_it(logs: list[Path]):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     command = [sys.executable, "-m", "inspect_ai", "view", "start", "--host", "127.0.0.1"]
     options = ["--port", str(port), "--log-dir", str(logs[0].parent)]
     with subprocess.Popen([*command, *options], stdout=subprocess.DEVNULL) as server:

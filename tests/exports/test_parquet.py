@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.exports.toy_run import make_run
+from tests.needs import needs, optional
 
-parquet = pytest.importorskip("pyarrow.parquet")
+needs("pyarrow")
+
+from pyarrow import parquet
 
 from fedse.adapters.base import base_path
 from fedse.cli.app import start
@@ -80,10 +83,7 @@ def test_texts_that_were_not_kept_are_counted_not_invented(
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    "FEDSE_TRL_PYTHON" not in os.environ,
-    reason="FEDSE_TRL_PYTHON names a Python with trl; see scripts/train_with_trl.py",
-)
+@optional("trl")
 def test_trl_learns_the_agents_words_only(exported: Path):
     command = [os.environ["FEDSE_TRL_PYTHON"], str(ROOT / "scripts" / "train_with_trl.py")]
     data, model = str(exported.with_name("kept.parquet")), str(base_path("tiny"))

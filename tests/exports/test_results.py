@@ -69,5 +69,6 @@ def test_an_adapter_is_the_folder_the_run_would_write(runs_here: Path, tmp_path:
         assert start(argv) == 0
         export_adapter(run.adapter(round), expected)
         files = sorted(path.name for path in expected.iterdir())
+        assert files == ["README.md", "adapter_config.json", "adapter_model.safetensors"]
         assert files == sorted(path.name for path in out.iterdir())
         assert all((out / f).read_bytes() == (expected / f).read_bytes() for f in files)

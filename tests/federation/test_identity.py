@@ -1,6 +1,6 @@
 """Who may take part, and in what: the list of attempts that are refused by our own code.
 
-Those that need a real SuperLink are in tests/flower/test_who_gets_in.py. Every attempt here
+Those that need a real SuperLink are in tests/system/test_who_gets_in.py. Every attempt here
 begins with something that would have been accepted, so what refuses it is the one thing changed.
 """
 

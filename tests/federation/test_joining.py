@@ -20,6 +20,7 @@ from fedse.federation.home import open_home
 from fedse.site.rules import read_rules
 from fedse.store.run_folder import open_run
 from tests.federation.scene import HOURS, NONCE, NOW, Scene
+from tests.needs import needs
 
 
 def mode(path: Path) -> int:
@@ -153,7 +154,7 @@ env = "maze"
 def test_the_whole_way_on_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    pytest.importorskip("flwr")
+    needs("flwr")
     monkeypatch.chdir(tmp_path)
     Path("my.toml").write_text(EXPERIMENT)
 
@@ -203,7 +204,7 @@ def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]):
 
 
 def test_a_config_that_fails_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    pytest.importorskip("flwr")
+    needs("flwr")
     monkeypatch.chdir(tmp_path)
     Path("my.toml").write_text(EXPERIMENT + '[model]\nbase = "/nowhere"\n')
     assert start(["federation", "create", "my.toml", "--host", "x"]) == 3

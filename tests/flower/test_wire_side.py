@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 import pytest
 
-pytest.importorskip("flwr")
+from tests.needs import needs
+
+needs("flwr")
 
 from flwr.app import Message, RecordDict
 from flwr.cli.build import build_fab_from_disk

@@ -11,6 +11,7 @@ import pytest
 from scripts.import_picture import (
     RANK,
     ROWS,
+    arrow_table,
     inside,
     is_acyclic,
     mermaid,
@@ -69,6 +70,12 @@ def module_of(path: Path) -> str:
     return ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
 
 
+def test_what_is_looked_at_is_the_house():
+    """Or every law below would hold of nothing."""
+    assert len(FILES) == len(SOURCES) > 150
+    assert {"Adapter", "Run", "FedSEError"} <= {node.name for _, node in classes()}
+
+
 def test_every_room_has_one_rank():
     assert set(ROOMS) == set(RANK)
     listed = [room for row in ROWS for room in row.split()]
@@ -99,10 +106,26 @@ def test_the_picture_can_show_what_is_wrong():
     assert upward_arrows({"a": {"b"}, "b": {"c"}, "c": {"a"}}) == 1
 
 
-def test_the_drawing_in_the_docs_is_that_of_the_code():
-    """Made by: python scripts/import_picture.py --mermaid"""
+def test_the_drawing_and_the_table_in_the_docs_are_those_of_the_code():
+    """Made by: python scripts/import_picture.py --mermaid, and --table"""
     page = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
     assert f"```mermaid\n{mermaid(SOURCES)}\n```" in page
+    assert f"\n\n{arrow_table(SOURCES)}\n\n" in page
+
+
+def test_the_table_leaves_out_only_what_follows():
+    """Whom a room imports is whom it reaches by the arrows of the table."""
+    rows = [line.strip("| ").split(" | ") for line in arrow_table(SOURCES).splitlines()[2:]]
+    arrows = {row[0].strip("`"): set(row[2].replace("`", "").split()) for row in rows if row[2:]}
+    reached: dict[str, set[str]] = {}
+    for room in sorted(ROOMS, key=RANK.__getitem__):
+        near = arrows.get(room, set())
+        beyond = set().union(*(reached[to] for to in near))
+        assert not near & beyond, "an arrow that follows from others"
+        reached[room] = near | beyond
+    assert {room: found - reached[room] for room, found in ROOMS.items() if found} == {
+        room: set() for room, found in ROOMS.items() if found
+    }
 
 
 @pytest.mark.parametrize("path", FILES, ids=module_of)
@@ -181,4 +204,5 @@ def test_light_imports(module: str):
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
+    assert module in loaded
     assert not {"torch", "transformers", "peft", "flwr", "ray", "rich", "cyclopts"} & set(loaded)

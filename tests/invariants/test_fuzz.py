@@ -13,7 +13,9 @@ from random import Random
 
 import pytest
 
-pytest.importorskip("flwr")
+from tests.needs import needs
+
+needs("flwr")
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 

@@ -15,7 +15,9 @@ from typing import NamedTuple
 
 import pytest
 
-pytest.importorskip("torch")
+from tests.needs import needs
+
+needs("torch")
 
 from fedse.adapters.base import spec_of
 from fedse.config.schema import (

@@ -18,13 +18,13 @@ from fedse.site import worker
 from fedse.site.worker import ServedSites, exchange
 from fedse.store.run import Run
 from fedse.testing import open_toy_site, toy_adapter, toy_spec
-from tests.flower.canary_world import CANARY
+from tests.toys.canary_world import CANARY
 
 SPEC = toy_spec()
 
 
 def toy(**options: object) -> Config:
-    world = "tests.flower.canary_world:CanaryWorld"
+    world = "tests.toys.canary_world:CanaryWorld"
     clients = [{"name": name, "env": world, "options": options} for name in ("alpha", "beta")]
     return Config.model_validate(
         {

@@ -1,5 +1,6 @@
 """Laws of whole runs with toy sites: what a federation of one is, what a kill -9 cannot change."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -74,10 +75,21 @@ def test_a_finished_run_resumes_to_itself(tmp_path: Path):
     assert final_digest(tmp_path / "a", config()) == first
 
 
+def adapters_of(path: Path, cfg: Config) -> list[str]:
+    """Digests of the global adapter after each committed round, the first one included."""
+    run = open_run(path, cfg)
+    return [run.adapter(index).digest for index in range((run.committed or 0) + 1)]
+
+
 def test_a_longer_run_continues_a_shorter_one(tmp_path: Path):
-    final_digest(tmp_path / "a", config(rounds=1))
-    # The outbox is keyed by what was agreed, and the number of rounds is part of that.
-    assert open_run(tmp_path / "a", config(rounds=1)).committed == 1
+    short, long = config(rounds=1), config(rounds=3)
+    final_digest(tmp_path / "short", short)
+    final_digest(tmp_path / "long", long)
+    before, whole = adapters_of(tmp_path / "short", short), adapters_of(tmp_path / "long", long)
+    assert (len(before), len(set(whole)), before) == (2, 4, whole[:2])
+    # The settings are all that is longer; the folder is the one of the finished run.
+    assert final_digest(tmp_path / "short", long) == whole[-1]
+    assert adapters_of(tmp_path / "short", long) == whole
 
 
 def test_too_few_answers_abandon_the_round_and_commit_nothing(tmp_path: Path):
@@ -97,45 +109,55 @@ def test_a_broken_client_is_data(tmp_path: Path):
     clients = (*cfg.clients[:2], ClientSection(name="c9", env="nowhere:Env"))
     run = open_run(tmp_path / "a", cfg.model_copy(update={"clients": clients}))
     run_local(run, clock=zero, open_site=open_toy_site)
-    for result in run.results():
-        assert result.voters == ("c0", "c1")
-        assert [e.client for e in result.excluded] == ["c9"]
+    told = [(r.index, r.voters, [e.client for e in r.excluded]) for r in run.results()]
+    assert told == [(index, ("c0", "c1"), ["c9"]) for index in (1, 2, 3)]
 
 
-KILLED_RUN = """
+KILLED_RUNS = """
 import os, signal, sys
 from pathlib import Path
-sys.path.insert(0, {tests!r})
-from test_rounds import config, open_run, open_toy_site, run_local, zero
-left = int(sys.argv[2])
-def observe(event, facts):
-    global left
-    left -= 1
-    if left == 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-run_local(open_run(Path(sys.argv[1]), config(), observers=[observe]),
-          clock=zero, open_site=open_toy_site)
+from tests.invariants.test_rounds import config, open_run, open_toy_site, run_local, zero
+
+def run_until_killed(path, left):
+    def observe(event, facts):
+        nonlocal left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+    run = open_run(path, config({clients}), observers=[observe])
+    run_local(run, clock=zero, open_site=open_toy_site)
+
+# A copy of this process for each run: importing takes longer than the run itself.
+for path, number in zip(sys.argv[1::2], sys.argv[2::2]):
+    child = os.fork()
+    if not child:
+        run_until_killed(Path(path), int(number))
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
-def run_until_killed(path: Path, event_number: int) -> int:
-    code = KILLED_RUN.format(tests=str(Path(__file__).parent))
-    command = [sys.executable, "-c", code, str(path), str(event_number)]
-    return subprocess.run(command, capture_output=True, timeout=60).returncode
+def kill_at(cfg: Config, *runs: tuple[Path, int]) -> list[int]:
+    """Each run went on in its folder until the event of that number; the exit codes."""
+    code = KILLED_RUNS.format(clients=len(cfg.clients))
+    command = [sys.executable, "-c", code, *(str(word) for run in runs for word in run)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return [int(line) for line in done.stdout.splitlines()]
 
 
 def test_kill_nine_at_any_event_changes_no_bit(tmp_path: Path):
     """Every event of the run is a kill point; the six of the threat model are among them."""
-    undisturbed = final_digest(tmp_path / "whole", config())
+    small = config(clients=2)
+    undisturbed = final_digest(tmp_path / "whole", small)
     events = (tmp_path / "whole" / "events.jsonl").read_text().splitlines()
     named = {"rollout.started", "train.started", "upload.started"}
     named |= {"aggregate.started", "commit.started", "round.committed"}
-    assert all(any(f'"{name}"' in line for line in events) for name in named)
-    step = max(1, len(events) // 16)
-    for number in range(1, len(events) + 1, step):
-        path = tmp_path / str(number)
-        assert run_until_killed(path, number) == -signal.SIGKILL
-        assert final_digest(path, config()) == undisturbed, events[number - 1]
+    assert named < {json.loads(line)["event"] for line in events}
+    numbers = range(1, len(events) + 1)
+    killed = kill_at(small, *((tmp_path / str(number), number) for number in numbers))
+    assert killed == [-signal.SIGKILL] * len(events)
+    ends = [final_digest(tmp_path / str(number), small) for number in numbers]
+    assert [events[i] for i, digest in enumerate(ends) if digest != undisturbed] == []
 
 
 @pytest.mark.slow
@@ -143,7 +165,7 @@ def test_kill_nine_again_and_again(tmp_path: Path):
     """A run killed in every life, each a little longer than the last, still ends the same."""
     undisturbed = final_digest(tmp_path / "whole", config())
     path, lives = tmp_path / "cat", 0
-    while run_until_killed(path, 5 + 4 * lives) == -signal.SIGKILL:
+    while kill_at(config(), (path, 5 + 4 * lives)) == [-signal.SIGKILL]:
         lives += 1
     assert lives >= 5
     assert final_digest(path, config()) == undisturbed

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-pytest.importorskip("cryptography")
+from tests.needs import needs
+
+needs("cryptography")
 
 from fedse.errors import MachineError, StoreError
 from fedse.ledger import keys

@@ -16,7 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-pytest.importorskip("cryptography")
+from tests.needs import needs
+
+needs("cryptography")
 
 from fedse.config.schema import ClientSection, Config, EvalSection, RolloutSection
 from fedse.config.schema import RunSection as RunSection
@@ -373,7 +375,8 @@ def test_nothing_an_agent_saw_is_in_a_clients_ledger(site: Site):
         ask(site, round)
     held = {path.name: SECRET.encode() in path.read_bytes() for path in site.home.iterdir()}
     assert any(found for name, found in held.items() if name.startswith("buffer.db"))
-    assert not any(found for name, found in held.items() if name.startswith("ledger."))
+    own = {name: found for name, found in held.items() if name.startswith("ledger.")}
+    assert own == {FILE: False, "ledger.key": False, "ledger.pub": False}
 
 
 @pytest.mark.parametrize("field", ["experiment", "request", "received", "sent", "episodes"])
@@ -392,6 +395,7 @@ def test_looking_changes_nothing(copied: Path):
         return {path: path.read_bytes() for path in files if path.suffix != ".db-shm"}
 
     before = contents()
+    assert len(ledgers_in(copied)) == 3
     for path in ledgers_in(copied):
         assert verify_ledger(path).finding is None
     assert {k: v for k, v in contents().items() if v or k in before} == before

@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import httpx
-import pytest
 
-pytest.importorskip("prometheus_client")
+from tests.needs import needs
+
+needs("prometheus_client")
 
 from fedse.config.schema import ClientSection, Config, EvalSection, RolloutSection
 from fedse.config.schema import RunSection as RunSection

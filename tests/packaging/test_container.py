@@ -28,6 +28,7 @@ def test_it_is_built_from_the_small_python_image_and_its_own_stages():
     stages = [line.split(" AS ") for line in arguments("FROM")]
     names = [name for _, name in stages]
     assert stages[0] == ["python:3.11-slim", "base"]
+    assert len(stages) == 6
     assert all(source in names for source, _ in stages[1:])
     assert re.findall(r"--from=(\S+)", TEXT) == ["coordinator-packages", "site-packages"]
 
@@ -58,6 +59,7 @@ def test_extras_and_files_exist():
     assert named == ["flower,metrics", "flower,hf"]
     assert {e for one in named for e in one.split(",")} <= set(extras["optional-dependencies"])
     copied = [line.split()[:-1] for line in arguments("COPY") if not line.startswith("--from")]
+    assert copied
     for name in (name for names in copied for name in names):
         assert (ROOT / name).exists(), name
 

@@ -2,13 +2,13 @@
 
 import re
 import shlex
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from fedse.flower.ops.processes import QUIET
+from tests.needs import optional
 from tests.packaging.shipped import PACKAGING, unknown_options
 
 UNITS = sorted((PACKAGING / "systemd").glob("*.service"))
@@ -28,9 +28,7 @@ WALLS = {
 }
 
 each_unit = pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
-with_systemd = pytest.mark.skipif(
-    shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed"
-)
+with_systemd = optional("systemd-analyze")
 
 
 def settings(unit: Path) -> dict[str, list[str]]:

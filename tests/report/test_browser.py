@@ -1,13 +1,14 @@
 """The page in a real browser: drawn, accessible, silent on the network, strict about scripts."""
 
-import os
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-pytest.importorskip("websockets")
+from tests.needs import lacking, needs
+
+needs("websockets")
 
 from fedse.report.page import render
 from tests.report.browser import Page, browser, chromium
@@ -46,11 +47,7 @@ INTRUDE = """(() => {
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    program = chromium()
-    if program is None:
-        if os.environ.get("CI"):
-            pytest.fail("CI needs Chromium: apt-get install chromium")
-        pytest.skip("no Chromium on this machine: apt-get install chromium")
+    program = chromium() or lacking("Chromium is not installed: apt-get install chromium")
     with browser(program, tmp_path_factory.mktemp("profile")) as tab:
         yield tab
 

@@ -105,7 +105,9 @@ def test_lone_clients_are_put_together_and_move_nothing():
 
 
 def test_the_answers_are_the_paired_differences():
-    for answer in answers(made_up()):
+    found = list(answers(made_up()))
+    assert len(found) == 7
+    for answer in found:
         assert answer.found.micro.value == pytest.approx(0.5)
         assert answer.verdict == "higher"
         assert answer.p_holm < 0.05
@@ -124,5 +126,7 @@ def test_what_was_found_is_told_beside_what_was_expected():
 def test_the_page_of_a_table_names_its_command_and_every_arm():
     page = markdown(made_up())
     assert "`fedse reproduce main`, seeds 0 to 4" in page
-    for arm in arms_of(TABLES["main"], quick=False):
+    arms = arms_of(TABLES["main"], quick=False)
+    assert len(arms) == 8
+    for arm in arms:
         assert f"| {arm.label} |" in page

@@ -4,10 +4,10 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
-import pytest
 
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
+from tests.needs import needs
+
+needs("starlette", "uvicorn")
 
 from fedse.serve.endpoint import MAX_BODY
 from tests.serve.loopback import END, GAMES, Letters, bot, chat, endpoint, post, system, user

@@ -143,7 +143,9 @@ def test_no_word_of_a_part_is_on_disk_after_the_answer(buffer: Buffer, tmp_path:
 
 def test_nobody_else_can_read_it(buffer: Buffer, tmp_path: Path):
     buffer.add([episode(1)], experiment="e")
-    for path in (tmp_path / "home").iterdir():
+    made = list((tmp_path / "home").iterdir())
+    assert tmp_path / "home" / "buffer.db" in made
+    for path in made:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
     assert stat.S_IMODE((tmp_path / "home").stat().st_mode) == 0o700
 
@@ -172,14 +174,14 @@ for n in range(100000):
 def test_an_acknowledged_episode_survives_kill_nine(tmp_path: Path):
     code = WRITER.format(tests=str(Path(__file__).parent))
     path = tmp_path / "buffer.db"
-    writer = subprocess.Popen([sys.executable, "-c", code, path], stdout=subprocess.PIPE, text=True)
-    assert writer.stdout is not None
-    for line in writer.stdout:
-        if int(line) == 50:
-            os.kill(writer.pid, signal.SIGKILL)
-            break
-    acknowledged = 50 + sum(1 for _ in writer.stdout)
-    writer.wait(timeout=30)
+    command = [sys.executable, "-c", code, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        for line in writer.stdout:
+            if int(line) == 50:
+                os.kill(writer.pid, signal.SIGKILL)
+                break
+        acknowledged = 50 + sum(1 for _ in writer.stdout)
     kept = [int(e.task.id) for e in Buffer(path).lessons("e", 1)]
     assert len(kept) >= 2 * (acknowledged + 1)
     assert kept == list(range(len(kept)))

@@ -119,19 +119,15 @@ def test_only_one_process_works_on_a_run(tmp_path: Path) -> None:
         "import sys, pathlib, time; from fedse.store.run_folder import held\n"
         "with held(pathlib.Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
     )
-    other = subprocess.Popen(
-        [sys.executable, "-c", code, str(run.path)], stdout=subprocess.PIPE, text=True
-    )
-    try:
+    command = [sys.executable, "-c", code, str(run.path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
         assert is_held(run.path)
         assert summary_of(run.path).status == "running"
         with pytest.raises(StoreError, match="another process"), held(run.path):
             pass
-    finally:
         other.kill()
-        other.wait()
     assert not is_held(run.path)
     with held(run.path):
         pass

@@ -51,6 +51,8 @@ class Field:
         for site in self.sites:
             self._enrol(site)
         self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.begun = 0.0
+        """When the first process was started, in seconds since 1970."""
 
     def _enrol(self, site: str) -> None:
         now, client = int(time.time()), self.config.client(site)
@@ -71,6 +73,7 @@ class Field:
         self._start(site, ["site", "start", "--home", str(self.home(site))])
 
     def _start(self, name: str, arguments: list[str]) -> None:
+        self.begun = self.begun or time.time()
         with (self.path / f"{name}.log").open("ab") as log:
             self.running[name] = subprocess.Popen(
                 [sys.executable, "-m", "fedse", *arguments],
@@ -88,6 +91,17 @@ class Field:
     def order(self, who: str, event: str, round: int) -> None:
         """`who` will be dead when it has said `event` in this round."""
         (self.plan / f"{who}@{event}@{round}").touch()
+
+    def hold(self, who: str, event: str, round: int) -> Callable[[], bool]:
+        """`who` will wait when it has said `event` in this round; tells whether it does."""
+        order = self.plan / f"{who}@{event}@{round}@hold"
+        order.touch()
+        return order.with_name(order.name.replace("@hold", "@held")).exists
+
+    def let_go(self) -> None:
+        """Whoever is held goes on."""
+        for held in self.plan.glob("*@held"):
+            held.unlink()
 
     def killed(self) -> list[dict[str, Any]]:
         """The kills that happened, in their order."""

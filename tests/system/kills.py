@@ -7,7 +7,6 @@ commits and after. Which site dies where changes from round to round.
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -31,6 +30,8 @@ SERVER_POINTS = {
 POINTS = {**CLIENT_POINTS, **SERVER_POINTS}
 SITES = ("alpha", "beta", "gamma")
 ROUND_SECONDS = 240.0
+HELD = SITES[0], "train.started"
+"""Who waits, and where, until what is to happen in a round happens."""
 EXPERIMENT = """
 [run]
 name = "kills"
@@ -89,6 +90,8 @@ class Matrix(NamedTuple):
     uncommitted: int
     excluded: int
     """Sites that a round went on without."""
+    start: float
+    """Seconds from the first command until all sites were at work on the first round."""
 
 
 def experiment(rounds: int) -> str:
@@ -98,17 +101,18 @@ def experiment(rounds: int) -> str:
 def kill_matrix(path: Path, *, times: int, then: Sequence[Happening] = ()) -> Matrix:
     """Each point is struck `times` times, once in each round; the last round is left in peace.
 
-    In between, in a round of its own each, `then` happens.
+    In between, in a round of its own each, `then` happens, while one site waits that has played.
     """
     text, patience = experiment(times + len(then) + 1), ROUND_SECONDS * (times + 1)
     expected, local = undisturbed(path, text)
     with field(path / "field", text) as here:
         order_all(here, times)
+        reached = [here.hold(*HELD, round) for round in range(times + 1, times + len(then) + 1)]
         for site in SITES:
             here.start_site(site)
         here.start_server()
-        for round, happening in enumerate(then, times + 1):
-            here.wait(patience, until=partial(said, here, "round.started", round))
+        for round, (happening, is_held) in enumerate(zip(then, reached, strict=True), times + 1):
+            here.wait(patience, until=is_held)
             happening(here, round)
         code = here.wait_for_end(patience)
         assert code == 0, here.last_words()
@@ -144,7 +148,13 @@ def account(here: Field, expected: list[RoundResult], local: Path) -> Matrix:
         ),
         uncommitted=len(expected) - len(results),
         excluded=sum(len(r.excluded) + len(r.absent) for r in results),
+        start=round(first_answer(here) - here.begun, 1),
     )
+
+
+def first_answer(here: Field) -> float:
+    """When each site had begun to work on the first round."""
+    return max(min(e["time"] for e in worker_events(here, site)) for site in SITES)
 
 
 def episodes(home: Path) -> set[str]:
@@ -187,6 +197,7 @@ def added(matrices: Sequence[Matrix]) -> Matrix:
     return Matrix(
         kills=[kill for matrix in matrices for kill in matrix.kills],
         digest_equal=all(matrix.digest_equal for matrix in matrices),
+        start=max(matrix.start for matrix in matrices),
         **{name: sum(getattr(matrix, name) for matrix in matrices) for name in counts},
     )
 

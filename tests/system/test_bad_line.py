@@ -1,7 +1,6 @@
 """Over lines that are slow, cut and dead for a while, each site counts once in every round."""
 
 import json
-import shutil
 import time
 from collections import Counter
 from contextlib import ExitStack
@@ -10,10 +9,9 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("flwr")
-pytest.importorskip("torch")
-if shutil.which("nginx") is None:
-    pytest.skip("nginx is not installed", allow_module_level=True)
+from tests.needs import needs
+
+needs("flwr", "torch", "nginx")
 
 from fedse.adapters.base import spec_of
 from fedse.config.file import parse_config

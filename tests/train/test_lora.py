@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 
-torch = pytest.importorskip("torch")
+from tests.needs import needs
+
+needs("torch")
+
+import torch
 
 from fedse.adapters.base import adapter_spec, base_path, initial_adapter
 from fedse.adapters.peft_folder import export_adapter

