@@ -43,7 +43,7 @@ VERBS = {
     ),
     "reproduce": ("Make a table of the docs again, with its seeds.", "reproduce main --quick"),
     "ledger": ("Verify or show the signed record of every round.", "ledger verify last"),
-    "doctor": ("Is this machine ready? What is missing, and how to mend it.", "doctor my.toml"),
+    "doctor": ("Is this machine ready? What is missing, and how to get it.", "doctor my.toml"),
     "config": ("Look at an experiment file, check it, explain it.", "config explain train.lr"),
     "env": ("List environments, check one, play one yourself.", "env play wordle"),
     "federation": ("Lead a federation: create, invite, enrol, start.", "federation status"),

@@ -168,7 +168,7 @@ def command(name: str) -> str:
     if found is None:
         raise MachineError(
             f"{name} is not installed beside {sys.executable}",
-            hint="pip install 'fed-se[simulation]'",
+            hint="pip install 'fed-se[flower]'",
         )
     return found
 

@@ -36,7 +36,7 @@ def serve_site(home: Home, *, tell: Tell, seconds: float | None = None) -> None:
             tell(f"ended what an earlier start had left running: {', '.join(left)}")
         socket = Path(sockets) / "site.sock"
         start_worker, start_node = starts(home, socket, processes)
-        hint = f"mend what it says, then: {again}"
+        hint = f"fix what it says, then: {again}"
         worker = RestartingProcess(
             processes, start_worker, tell=tell, ready=socket.exists, hint=hint
         )
