@@ -34,13 +34,13 @@ def require_members(config: Config) -> None:
             make_env(client.env, client.options).close()
         except FedSEError as error:
             near = closest(client.env, env_names()) if client.env not in env_names() else ""
-            asked = f", did you mean {near!r}?" if near else ""
+            suggestion = f", did you mean {near!r}?" if near else ""
             where = f"clients.{number} ({client.name})"
-            raise type(error)(f"{where}: {error}{asked}", hint=error.hint) from error
+            raise type(error)(f"{where}: {error}{suggestion}", hint=error.hint) from error
 
 
 def require_machine(engine: Engine) -> None:
-    """All packages the run needs are installed, or the error says which line installs them."""
+    """All packages the run needs are installed, or the error says how to install them."""
     lacking = [name for name in ("torch", "transformers", "peft") if not is_installed(name)]
     if lacking:
         raise MachineError(
@@ -54,7 +54,7 @@ def require_machine(engine: Engine) -> None:
 
 
 def require_local(config: Config, engine: Engine) -> None:
-    """Settings that need everybody's data in one place are for the local driver only."""
+    """Settings that need all clients' data in one place are used with the local driver only."""
     if config.buffer.pooled and engine != "local":
         raise ConfigError(
             f"buffer.pooled = true trains on all clients' data, engine {engine} keeps it apart",
