@@ -44,7 +44,7 @@ def is_opaque(thing: Any) -> bool:
 
 
 class World:
-    """A level; `won` and `over` tell how the episode stands after the last primitive."""
+    """A level; `won` and `over` describe the episode after the last primitive."""
 
     def __init__(self, game: Any) -> None:
         self._game = game
