@@ -15,6 +15,7 @@ Interrupted (a KeyboardInterrupt) has 130.
 A broken episode or a broken client is data; a broken invariant stops with one of these.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -73,14 +74,31 @@ class Interrupted(KeyboardInterrupt):
 
 
 @contextmanager
-def boundary(kind: type[FedSEError], what: str) -> Iterator[None]:
+def boundary(kind: type[FedSEError], what: str, *, hint: str = "") -> Iterator[None]:
     """Whatever foreign code raises inside leaves as `kind`, naming `what`; our own errors pass."""
     try:
         yield
     except FedSEError:
         raise
     except Exception as error:
-        raise kind(f"{what}: {type(error).__name__}: {error}") from error
+        raise kind(f"{what}: {_cause(error, what)}", hint=hint) from error
+
+
+def _cause(error: Exception, what: str) -> str:
+    """What the system says, without its number; of any other error its type and text."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return f"{type(error).__name__}: {error}"
+    name = str(error.filename or "")
+    # A file written beside its target has a name that says nothing.
+    told = name in what or (os.path.dirname(name) or name) in what
+    return error.strerror if told else f"{error.strerror}: {name!r}"
+
+
+INSTALL_TORCH = (
+    "uv pip install --torch-backend cpu 'fed-se[hf]', or without uv: "
+    "pip install --extra-index-url https://download.pytorch.org/whl/cpu 'fed-se[hf]'"
+)
+"""Plain pip would bring a CUDA build of several gigabytes on Linux."""
 
 
 def is_installed(package: str) -> bool:

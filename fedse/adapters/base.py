@@ -31,7 +31,8 @@ def base_path(name: str) -> Path:
     if not (path / "config.json").is_file():
         raise MachineError(
             f"model.base = {name!r}: no config.json in {path}",
-            hint=f"name a folder with a Hugging Face model, or one of {', '.join(SHIPPED)}",
+            hint="set model.base to a folder with a Hugging Face model, or to one of "
+            f"{', '.join(SHIPPED)}",
         )
     return path
 

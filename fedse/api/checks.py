@@ -5,8 +5,9 @@ from functools import partial
 from fedse.adapters.base import base_path
 from fedse.api.engines import Engine
 from fedse.config.schema import Config
-from fedse.envs.base import env_names, make_env
+from fedse.envs.base import make_env
 from fedse.errors import (
+    INSTALL_TORCH,
     ConfigError,
     FedSEError,
     MachineError,
@@ -14,10 +15,6 @@ from fedse.errors import (
     require_packages,
 )
 from fedse.site.open import require_prompt_fits
-from fedse.suggest import closest
-
-# Plain pip would bring a CUDA build of several gigabytes on Linux.
-CPU_TORCH = "uv pip install --torch-backend cpu 'fed-se[hf]'"
 
 
 def require_runnable(config: Config, engine: Engine) -> None:
@@ -33,10 +30,8 @@ def require_members(config: Config) -> None:
         try:
             make_env(client.env, client.options).close()
         except FedSEError as error:
-            near = closest(client.env, env_names()) if client.env not in env_names() else ""
-            asked = f", did you mean {near!r}?" if near else ""
             where = f"clients.{number} ({client.name})"
-            raise type(error)(f"{where}: {error}{asked}", hint=error.hint) from error
+            raise type(error)(f"{where}: {error}", hint=error.hint) from error
 
 
 def require_machine(engine: Engine) -> None:
@@ -45,7 +40,7 @@ def require_machine(engine: Engine) -> None:
     if lacking:
         raise MachineError(
             f"playing and training need {', '.join(lacking)}, not installed here",
-            hint=CPU_TORCH,
+            hint=INSTALL_TORCH,
         )
     if engine == "simulation":
         require_packages("engine simulation", "flwr", "ray", extra="simulation")

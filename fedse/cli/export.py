@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from fedse.adapters.peft_folder import export_adapter
+from fedse.adapters.peft_folder import ELSEWHERE, export_adapter
 from fedse.cli.phrases import counted
 from fedse.cli.resume import RunName
 from fedse.cli.view import ClientName, EnvName, OutcomeName, Round, RunOrHome, SplitName, TaskId
@@ -95,7 +95,7 @@ def results(
     with closing(open_run(path, clock=time.time)) as opened:
         chosen = last_measured(opened) if round is None else round
         found = results_of(opened, read_card(path), chosen)
-    with boundary(StoreError, f"export to {out}"):
+    with boundary(StoreError, f"{out} cannot be written", hint=ELSEWHERE):
         out.write_text(json_format.dumps(found, indent=2) + "\n", encoding="utf-8")
     print(f"success of round {chosen} in {out}")
 
@@ -149,4 +149,4 @@ def _origin(place: Place) -> Origin:
 
 def _require_new(out: Path) -> None:
     if out.exists():
-        raise ConfigError(f"{out} is there already", hint="choose another --out")
+        raise ConfigError(f"{out} exists already", hint="choose another --out")

@@ -78,7 +78,7 @@ def create(
     given = config.read_text()
     made = folder.create(out, settings, given=given, card=card, now=now, clock=time.time)
     print(f"federation   {made.card.name}, {len(settings.clients)} sites, {out}")
-    print(f"fingerprint  {made.card.fingerprint}  (tell it to the sites by telephone)")
+    print(f"fingerprint  {made.card.fingerprint}  (read it to the sites over the telephone)")
     print(f"next         fedse federation invite {settings.clients[0].name} --dir {out}")
 
 
@@ -101,7 +101,7 @@ def invite(
     file = folder.invite(
         federation, site, nonce=secrets.token_hex(16), now=int(time.time()), hours=hours
     )
-    print(f"{file}\nsend it to {site} by a way others cannot read: whoever has it can enrol first")
+    print(f"{file}\nsend it to {site} privately: whoever has it can enrol in place of {site}")
 
 
 @app.command
@@ -121,7 +121,7 @@ def enrol(
 
     federation, asked = folder.open_federation(dir_), read_request(request)
     folder.enrol(federation, asked, now=time.time())
-    print(f"{asked.site} is enrolled{_told(federation)}")
+    print(f"{asked.site} is enrolled{_effect(federation)}")
 
 
 @app.command
@@ -135,17 +135,20 @@ def revoke(site: SiteName, /, *, dir_: Folder = HERE) -> None:
 
     federation = folder.open_federation(dir_)
     folder.revoke(federation, site)
-    print(f"{site} is revoked{_told(federation)}")
+    print(f"{site} is revoked{_effect(federation)}")
 
 
-def _told(federation: "Federation") -> str:
+def _effect(federation: "Federation") -> str:
+    """When a change of the list takes effect; at once where the server runs."""
     from fedse.flower.ops.serve_federation import sync_nodes
 
-    running = sync_nodes(federation)
-    return "; the running SuperLink knows" if running else "; it counts from the next start"
+    if sync_nodes(federation):
+        return ", effective now"
+    folder = federation.path
+    return f"; the server is not running, it will know after: fedse federation start --dir {folder}"
 
 
-@app.command(name=["start", "resume"])
+@app.command
 def start(
     *,
     dir_: Folder = HERE,
@@ -181,6 +184,14 @@ def start(
         raise Interrupted("stopped; what was committed is kept", hint=again) from None
     with open_run(federation.run) as run:
         tell_result(result_of(run), mode)
+
+
+app.command(
+    start,
+    name="resume",
+    help="Go on after the last committed round; the same as start.\n\n"
+    "Example: fedse federation resume --dir federation",
+)
 
 
 def tell_aside(line: str) -> None:

@@ -38,7 +38,8 @@ def scaffold(folder: Path) -> list[Path]:
     _require_free(folder)
     name = _experiment_name(folder)
     made = []
-    with boundary(MachineError, f"folder {folder}"):
+    elsewhere = "fedse init FOLDER, in a place where you may write"
+    with boundary(MachineError, f"{folder} cannot be made", hint=elsewhere):
         folder.mkdir(parents=True, exist_ok=True)
         for template in sorted(files("fedse.scaffold").iterdir(), key=lambda entry: entry.name):
             if template.name.endswith(SUFFIX):

@@ -32,7 +32,8 @@ def report_verb(
     target = out or (paths[0] / "report.html" if len(paths) == 1 else Path("report.html"))
     facts = told_apart([read_facts(path, clock=time.time) for path in paths])
     page = render(facts, now=datetime.now())
-    with boundary(StoreError, f"write {target}"):
+    elsewhere = "choose a file in a folder you may write to: --out FILE"
+    with boundary(StoreError, f"{target} cannot be written", hint=elsewhere):
         target.write_text(page, encoding="utf-8")
     print(target)
     if open and not webbrowser.open(target.resolve().as_uri()):

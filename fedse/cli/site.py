@@ -146,7 +146,7 @@ def pause(*, home: HomeOption = HERE) -> None:
     Example: fedse site pause
     """
     _set_pause(home, True)
-    print("paused; go on with: fedse site resume")
+    print(f"paused; take part again with: fedse site resume --home {home}")
 
 
 @app.command
@@ -156,7 +156,7 @@ def resume(*, home: HomeOption = HERE) -> None:
     Example: fedse site resume
     """
     _set_pause(home, False)
-    print("takes part from the next request on")
+    print("resumed; takes part from the next request on")
 
 
 def _set_pause(home: Path, paused: bool) -> None:

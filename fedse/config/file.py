@@ -105,7 +105,9 @@ def _not_toml(error: tomllib.TOMLDecodeError, text: str, source: str) -> ConfigE
     lines = text.split("\n")
     told = [f"{source} is not TOML, nothing was started", f"  {source}:{line}  {error}"]
     told += [f"      {lines[line - 1].strip()}", *_odd_headers(lines, source)]
-    return ConfigError("\n".join(told), hint="mend that line: https://toml.io")
+    return ConfigError(
+        "\n".join(told), hint="correct that line; TOML is explained at https://toml.io"
+    )
 
 
 def _odd_headers(lines: Sequence[str], source: str) -> Iterator[str]:

@@ -107,6 +107,9 @@ def _expected(field: Mapping[str, Any]) -> str:
         return "at most 64 of a-z, 0-9, - and _, the first one a letter or digit"
     if "$ref" in field.get("items", {}):
         return "one table or more"
+    if "prefixItems" in field:
+        parts = {_expected(part) for part in field["prefixItems"]}
+        return f"a list of {len(field['prefixItems'])}, each {' or '.join(sorted(parts))}"
     signs = {"exclusiveMinimum": ">", "minimum": ">=", "exclusiveMaximum": "<", "maximum": "<="}
     bounds = " and ".join(f"{sign} {field[key]:g}" for key, sign in signs.items() if key in field)
     kinds = {

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedse._version import __version__
+from fedse.adapters.peft_folder import ELSEWHERE
 from fedse.errors import StoreError, boundary, require_packages
 from fedse.stats.rates import Rate
 from fedse.types import digest_of
@@ -120,8 +121,8 @@ def _write(log: dict[str, Any], out: Path) -> None:
     from inspect_ai.log import EvalLog, write_eval_log
 
     if out.exists():
-        raise StoreError(f"{out} is there already", hint="choose another --out")
-    with boundary(StoreError, f"export to {out}"):
+        raise StoreError(f"{out} exists already", hint="choose another --out")
+    with boundary(StoreError, f"{out} cannot be written", hint=ELSEWHERE):
         out.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         out.touch(mode=0o600)
         write_eval_log(EvalLog.model_validate(log), str(out), format="eval")

@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from fedse.adapters.peft_folder import ELSEWHERE
 from fedse.errors import StoreError, boundary, require_packages
 from fedse.store.files import OWNER_ONLY, new_file
 
@@ -47,7 +48,7 @@ def write_parquet(rows: Iterable[Mapping[str, Any]], out: Path) -> int:
     schema = pyarrow.schema([(name, kind() if kind else chat) for name, kind in kinds.items()])
     count = 0
     with (
-        boundary(StoreError, f"export to {out}"),
+        boundary(StoreError, f"{out} cannot be written", hint=ELSEWHERE),
         new_file(out, mode=OWNER_ONLY) as temporary,
         ParquetWriter(temporary, schema) as writer,
     ):

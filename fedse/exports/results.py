@@ -23,10 +23,13 @@ def last_measured(run: Run) -> int:
     for round in range(run.committed or 0, -1, -1):
         if run.evals(round):
             return round
-    raise ConfigError(
-        f"run {run.path.name} has no evaluation yet",
-        hint=f"fedse resume {run.path}, with eval.episodes above 0",
-    )
+    if not run.config.eval.episodes:
+        raise ConfigError(
+            f"run {run.path.name} measured nothing: its eval.episodes is 0",
+            hint=f"run it with an evaluation: fedse run {run.path / 'config.resolved.toml'} "
+            "--set eval.episodes=50",
+        )
+    raise ConfigError(f"run {run.path.name} has no evaluation yet", hint=f"fedse resume {run.path}")
 
 
 def results_of(run: Run, card: RunCard, round: int) -> dict[str, Any]:

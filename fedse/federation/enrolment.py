@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
 from fedse.errors import ConfigError, MachineError, StoreError, boundary
 from fedse.federation.invite import MAX_BYTES, Invite
 from fedse.store.files import OWNER_ONLY, write_durably
+from fedse.suggest import did_you_mean
 from fedse.types import Record, canonical_json
 
 ENROL_PURPOSE = b"fedse enrolment 1\n"
@@ -91,8 +92,8 @@ def with_invitation(listed: Enrolment, site: str, *, nonce: str, expires: int) -
     member = _member(listed, site)
     if member.state == "enrolled":
         raise ConfigError(
-            f"{site} is enrolled already; a new invitation would mean a new key",
-            hint=f"fedse federation revoke {site}, then invite again",
+            f"{site} is enrolled already; it can be invited again once its key is revoked",
+            hint=f"fedse federation revoke {site}",
         )
     changes = {"state": "invited", "nonce": _hashed(nonce), "expires": expires}
     return _changed(listed, site, member.model_copy(update=changes))
@@ -103,7 +104,7 @@ def with_enrolment(listed: Enrolment, request: EnrolmentRequest, *, now: float) 
     if request.federation != listed.federation:
         raise ConfigError(
             f"a request for {request.federation!r}, this is {listed.federation!r}",
-            hint="name the folder of that federation with --dir",
+            hint="name the folder of that federation: --dir FOLDER",
         )
     site, member = request.site, _member(listed, request.site)
     again = f"fedse federation invite {site}"
@@ -119,7 +120,7 @@ def with_enrolment(listed: Enrolment, request: EnrolmentRequest, *, now: float) 
         if request.public_key in (other.public_key, *other.former_keys):
             raise ConfigError(
                 f"the key in the request of {site} is on the list already, for {name}",
-                hint="the site makes a new one: fedse site join with an empty --home",
+                hint="ask for a new one: fedse site join INVITE --home NEW-FOLDER --env ENV",
             )
     changes = {"state": "enrolled", "nonce": "", "public_key": request.public_key}
     return _changed(listed, site, member.model_copy(update=changes))
@@ -147,7 +148,7 @@ def _member(listed: Enrolment, site: str) -> Member:
     if site not in listed.members:
         raise ConfigError(
             f"{site!r} is no site of {listed.federation}; its sites are "
-            f"{', '.join(sorted(listed.members))}",
+            f"{', '.join(sorted(listed.members))}{did_you_mean(site, listed.members)}",
             hint="fedse federation status",
         )
     return listed.members[site]
@@ -164,7 +165,7 @@ def _require_proof(request: EnrolmentRequest) -> None:
     except (InvalidSignature, UnsupportedAlgorithm, ValueError):
         raise ConfigError(
             f"the request of {request.site} is not signed by the key it brings",
-            hint="the site sends the file again, unchanged",
+            hint="ask the site to send its enrolment.json again, unchanged",
         ) from None
 
 

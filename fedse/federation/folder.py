@@ -6,7 +6,8 @@ Made once and complete; nothing in it is started here. Readable by its owner onl
 import json
 import shutil
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -93,12 +94,13 @@ def create(
 
     The fingerprint on the card is that of the signing key made here.
     """
-    with boundary(StoreError, f"folder {path}"):
+    elsewhere = "choose a folder you may write to: --out FOLDER"
+    with boundary(StoreError, f"{path} cannot be made", hint=elsewhere):
         try:
             path.mkdir(parents=True, mode=0o700)
         except FileExistsError:
             raise ConfigError(
-                f"{path} exists already", hint=f"name a new folder, or rm -r {path}"
+                f"{path} exists already", hint="name a new folder: --out FOLDER"
             ) from None
     path = path.resolve()
     try:
@@ -128,7 +130,8 @@ def open_federation(path: Path) -> Federation:
     if not (path / CARD).is_file():
         raise ConfigError(
             f"{path} is no federation, it has no {CARD}",
-            hint=f"fedse federation create CONFIG --out {path} --host NAME",
+            hint="name the federation's folder with --dir; to make one: "
+            f"fedse federation create CONFIG --out {path} --host NAME",
         )
     with boundary(StoreError, f"{path / CARD}"):
         card = Card.model_validate(tomllib.loads((path / CARD).read_text()))
@@ -139,7 +142,8 @@ def invite(federation: Federation, site: str, *, nonce: str, now: int, hours: fl
     """A file for `site` is signed and the list knows its number."""
     path, card = federation
     expires = now + round(hours * 3600)
-    listed = with_invitation(federation.sites, site, nonce=nonce, expires=expires)
+    with _hints_name(path):
+        listed = with_invitation(federation.sites, site, nonce=nonce, expires=expires)
     key = Ed25519PrivateKey.from_private_bytes((path / KEYS / SIGNING).read_bytes())
     run = open_run(federation.run, clock=lambda: float(now))
     run.close()
@@ -172,7 +176,8 @@ def invite(federation: Federation, site: str, *, nonce: str, now: int, hours: fl
 
 def enrol(federation: Federation, request: EnrolmentRequest, *, now: float) -> Path:
     """The site is on the list; the file with its public key."""
-    listed = with_enrolment(federation.sites, request, now=now)
+    with _hints_name(federation.path):
+        listed = with_enrolment(federation.sites, request, now=now)
     folder = federation.path / "sites"
     folder.mkdir(exist_ok=True, mode=0o700)
     key = folder / f"{request.site}.pub"
@@ -182,8 +187,22 @@ def enrol(federation: Federation, request: EnrolmentRequest, *, now: float) -> P
 
 
 def revoke(federation: Federation, site: str) -> None:
-    write_list(federation.path / LIST, with_revocation(federation.sites, site))
+    """The site is on the list no more; its key is never taken again."""
+    with _hints_name(federation.path):
+        listed = with_revocation(federation.sites, site)
+    write_list(federation.path / LIST, listed)
     (federation.path / "sites" / f"{site}.pub").unlink(missing_ok=True)
+
+
+@contextmanager
+def _hints_name(folder: Path) -> Iterator[None]:
+    """A hint that is a command for the coordinator also says for which federation."""
+    try:
+        yield
+    except ConfigError as error:
+        if error.hint.startswith("fedse federation "):
+            error.hint += f" --dir {folder}"
+        raise
 
 
 def nodes(federation: Federation) -> dict[str, int]:

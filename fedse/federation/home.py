@@ -81,11 +81,18 @@ def agreed_config(
             "the invitation's digest does not follow from its settings with this fedse",
             hint=f"install fedse {invite.fedse}, or ask for a new invitation",
         )
-    if spec_of(config).identity != invite.spec:
+    again = f"add --base FOLDER to the command: the folder with your copy of {invite.base}"
+    try:
+        found = spec_of(config).identity
+    except MachineError as error:
+        raise MachineError(
+            f"the federation's base model {invite.base!r} is not here: {error}", hint=again
+        ) from error
+    if found != invite.spec:
         raise MachineError(
             f"the base model {config.model.base!r} here is not the federation's "
             f"({invite.base}): other weights, tokenizer or layout",
-            hint="name the folder of the right one: fedse site join ... --base FOLDER",
+            hint=again,
         )
     return config
 
@@ -99,10 +106,11 @@ def join(invite: Invite, config: Config, path: Path, *, bundle: str) -> Home:
         )
     if (path / SITE).exists():
         raise ConfigError(
-            f"{path} belongs to a federation already",
-            hint="name a new folder with --home; a home keeps one federation's experience",
+            f"{path} belongs to a federation already, and a folder keeps the experience of one",
+            hint="name a new folder: --home FOLDER",
         )
-    with boundary(StoreError, f"site folder {path}"):
+    elsewhere = "choose a folder you may write to: --home FOLDER"
+    with boundary(StoreError, f"{path} cannot be made a site's folder", hint=elsewhere):
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
         key = make_node_key(path)
         write_durably(path / AUTHORITY, invite.ca.encode())
@@ -130,7 +138,8 @@ def open_home(path: Path) -> Home:
     if not (path / SITE).is_file():
         raise ConfigError(
             f"{path} is no site's home, it has no {SITE}",
-            hint=f"fedse site join INVITE --home {path} --env ENV",
+            hint="name the site's folder with --home; to make one: "
+            f"fedse site join INVITE --home {path} --env ENV",
         )
     with boundary(StoreError, f"{path / SITE}"):
         card = SiteCard.model_validate(tomllib.loads((path / SITE).read_text()))
@@ -143,7 +152,7 @@ def open_home(path: Path) -> Home:
     if spec_of(config).identity != card.spec:
         raise MachineError(
             f"the base model {config.model.base!r} is not the one agreed on",
-            hint=f"put it back, or name it in {path / EXPERIMENT}",
+            hint=f"put it back, or set model.base in {path / EXPERIMENT} to where it is",
         )
     read_rules(path / POLICY)
     return Home(path.resolve(), card, config)

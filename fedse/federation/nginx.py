@@ -62,8 +62,14 @@ def nginx_config(folder: Path, *, host: str, port: int, link_port: int) -> str:
     upstream = f"https://127.0.0.1:{link_port}"
     paths = [f"/v1/fleet/{route}" for route in FLEET_ROUTES]
     locations = [_LOCATION.format(path=path, upstream=upstream) for path in paths]
-    # A federation of one machine is not for others to reach.
-    listen = f"127.0.0.1:{port}" if host in ("localhost", "127.0.0.1") else port
+    address = listen_address(host)
+    listen = f"{address}:{port}" if address else port
     return _CONFIG.format(
         folder=folder, host=host, listen=listen, max_body=MAX_BODY, locations="\n".join(locations)
     )
+
+
+def listen_address(host: str) -> str:
+    """The address nginx listens at; empty = every address of this machine."""
+    # A federation of one machine is not for others to reach.
+    return "127.0.0.1" if host in ("localhost", "127.0.0.1") else ""

@@ -91,7 +91,8 @@ def monitored(
     host: str, port: int, *, clock: Clock, patience: float
 ) -> Iterator[tuple[Observer, int]]:
     """An observer whose metrics and health are served on this address, and the port taken."""
-    with boundary(MachineError, f"metrics on {host}:{port}"):
+    hint = "choose another address and port: --metrics 127.0.0.1:PORT"
+    with boundary(MachineError, f"metrics cannot be served on {host}:{port}", hint=hint):
         from wsgiref.simple_server import WSGIRequestHandler, make_server
 
         from prometheus_client import CollectorRegistry, make_wsgi_app

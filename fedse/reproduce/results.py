@@ -5,6 +5,7 @@ and anybody can compute another.
 """
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from fedse.reproduce.jobs import Found, key_of
@@ -133,7 +134,7 @@ def _line(result: TableResult, arm: str, seeds: Mapping[int, SeedResult]) -> Lin
         before=micro(list(_rates(seeds, env_of, last=False).values())),
         after=micro(list(after.values())),
         envs=after,
-        macro=sum(rate.value for rate in after.values()) / len(after),
+        macro=fmean(rate.value for rate in after.values()),
         megabytes=moved / 1e6,
         cpu_seconds=sum(seed.cpu_seconds for seed in seeds.values()) / len(seeds),
     )

@@ -95,12 +95,12 @@ def read_rules(path: Path) -> SiteRules:
     except OSError as error:
         raise ConfigError(f"cannot read policy {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"policy {path} is not TOML: {error}", hint=f"mend {path}") from None
+        raise ConfigError(f"policy {path} is not TOML: {error}", hint=f"correct {path}") from None
     except ValidationError as error:
         told = "; ".join(
             f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False)
         )
-        raise ConfigError(f"policy {path}: {told}", hint=f"mend {path}") from None
+        raise ConfigError(f"policy {path}: {told}", hint=f"correct {path}") from None
 
 
 def write_rules(path: Path, policy: SiteRules) -> None:

@@ -42,7 +42,7 @@ def check_request(request: Request, data: bytes, config: Config, spec: AdapterSp
     if request.agreed != config.agreed_digest():
         raise WireError(
             "the server's settings differ from the ones this client agreed to",
-            hint="compare `fedse config show` on both sides",
+            hint="compare `fedse config show CONFIG` on both sides",
         )
     if request.spec != spec.identity:
         raise WireError(

@@ -58,7 +58,7 @@ class ServedSites:
             raise ConfigError(
                 f"client {', '.join(unknown) or '(none)'} is not in this experiment; "
                 f"its clients are {', '.join(names)}",
-                hint="fedse config show",
+                hint="--client NAME, one of those",
             )
         self.place = {name: index for index, name in enumerate(names)}
 

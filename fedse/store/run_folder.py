@@ -180,7 +180,8 @@ def text_digest(text: str) -> str:
 
 
 def _new_folder(root: Path, name: str | None, stem: str) -> Path:
-    with boundary(StoreError, f"run folder in {root}"):
+    elsewhere = "choose a folder you may write to: --out FOLDER, or export FEDSE_RUNS=FOLDER"
+    with boundary(StoreError, f"no run folder can be made in {root}", hint=elsewhere):
         root.mkdir(parents=True, exist_ok=True)
         for number in count(1):
             path = root / (name or (stem if number == 1 else f"{stem}-{number}"))

@@ -1,6 +1,7 @@
 """Create, invite, join, enrol: what each leaves behind, and what it never does."""
 
 import json
+import re
 import socket
 import stat
 import time
@@ -12,7 +13,7 @@ import pytest
 from fedse.adapters.base import spec_of
 from fedse.cli.app import start
 from fedse.config.file import load_config
-from fedse.errors import ConfigError, StoreError
+from fedse.errors import ConfigError, MachineError, StoreError
 from fedse.federation.enrolment import EnrolmentRequest
 from fedse.federation.folder import open_federation
 from fedse.federation.home import open_home
@@ -173,9 +174,11 @@ def test_the_whole_way_on_the_command_line(
     said = fedse("site", "preview")
     assert "fed.example.org:8443 and nowhere else" in said
     assert "can give parts of it away" in said
-    assert "counts from the next start" in fedse("federation", "enrol", "site/enrolment.json")
+    enrolled = fedse("federation", "enrol", "site/enrolment.json")
+    folder = tmp_path / "federation"
+    assert f"is not running, it will know after: fedse federation start --dir {folder}" in enrolled
     assert "used already" in fedse("federation", "enrol", "site/enrolment.json", code=2)
-    fedse("site", "pause")
+    assert "fedse site resume --home site\n" in fedse("site", "pause")
     assert read_rules(Path("site/policy.toml")).pause
     fedse("site", "resume")
     assert not read_rules(Path("site/policy.toml")).pause
@@ -186,8 +189,9 @@ def test_the_whole_way_on_the_command_line(
 
 
 VERBS = [
-    *(f"federation {verb}" for verb in ("create", "invite", "enrol", "revoke", "start", "status")),
-    *(f"site {verb}" for verb in ("join", "preview", "start", "pause", "resume")),
+    *(f"federation {verb}" for verb in ("create", "invite", "enrol", "revoke", "start", "resume")),
+    "federation status",
+    *(f"site {verb}" for verb in ("join", "preview", "start", "pause", "resume", "ledger")),
 ]
 
 
@@ -205,3 +209,36 @@ def test_a_config_that_fails_leaves_no_folder(tmp_path: Path, monkeypatch: pytes
     Path("my.toml").write_text(EXPERIMENT + '[model]\nbase = "/nowhere"\n')
     assert start(["federation", "create", "my.toml", "--host", "x"]) == 3
     assert not Path("federation").exists()
+
+
+@pytest.mark.parametrize("group", ["federation", "site"])
+def test_every_command_of_a_group_says_what_it_does(group: str, capsys: pytest.CaptureFixture[str]):
+    assert start([group, "--help"]) == 0
+    listed = capsys.readouterr().out.partition("Commands:\n")[2]
+    for verb in (verb.split()[1] for verb in VERBS if verb.startswith(f"{group} ")):
+        assert re.search(rf"^  {verb}: \w+", listed, re.MULTILINE), verb
+
+
+@pytest.mark.parametrize("base", [None, "/nowhere", "tiny-five"])
+def test_a_base_model_that_is_not_here_or_another_asks_for_the_option(
+    scene: Scene, base: str | None
+):
+    offered = scene.read().model_copy(update={"base": "clinic-7b"})
+    with pytest.raises(MachineError, match="clinic-7b") as caught:
+        scene.join(invite=offered, base=base)
+    assert caught.value.hint.startswith("add --base FOLDER to the command: ")
+
+
+def test_commands_in_hints_name_the_federation(scene: Scene):
+    place = f" --dir {scene.federation.path}"
+    with pytest.raises(ConfigError, match=r"did you mean 'alpha'\?$") as unknown:
+        scene.invite_again("alhpa")
+    assert unknown.value.hint == f"fedse federation status{place}"
+    request = scene.request(scene.join())
+    scene.enrol(request)
+    with pytest.raises(ConfigError) as used:
+        scene.enrol(request)
+    assert used.value.hint == f"fedse federation invite alpha{place}"
+    with pytest.raises(ConfigError) as enrolled:
+        scene.invite_again()
+    assert enrolled.value.hint == f"fedse federation revoke alpha{place}"

@@ -128,7 +128,7 @@ CHECKS: Sequence[tuple[str, Callable[[Subject], str], str]] = (
     (
         "good expert",
         promises.has_a_good_expert,
-        "raise max_turns, leave out tasks that cannot be solved in time, or fix expert()",
+        "raise max_turns, leave out tasks that cannot be solved in time, or correct expert()",
     ),
     (
         "quiet",

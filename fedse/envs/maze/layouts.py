@@ -149,7 +149,8 @@ def layout(name: str) -> Layout:
         raise ConfigError(
             f"maze layout {name!r} is unknown; known are {', '.join(DRAWINGS)} and "
             f"random-ROWSxCOLUMNS-SEED with odd sides from 5 to {LARGEST_SIDE}",
-            hint="change layouts or held_out in this client's options, then: fedse env check maze",
+            hint="change layouts or held_out in this client's options; try it: "
+            "fedse env check maze --option 'layouts=[\"u\"]'",
         )
     return _read(name, _grow(*sides, Random(seed_of("maze layout", name))))
 

@@ -170,7 +170,7 @@ def command(name: str) -> str:
     if path is None:
         raise MachineError(
             f"{name} is not installed beside {sys.executable}",
-            hint="pip install 'fed-se[simulation]'",
+            hint="pip install 'fed-se[flower]'",
         )
     return path
 

@@ -71,7 +71,8 @@ def run_to_end(run_dir: Path, flower: Flower, *, tell: Tell) -> str:
                 f"{failures} submissions in a row committed no round after round {before}{cause}"
             )
             _note(run_dir, "run.failed", error=message, exit_code=RunError.exit_code)
-            hint = "fedse federation status; then: fedse federation resume"
+            folder = f"--dir {run_dir.parent}"
+            hint = f"fedse federation status {folder}; then: fedse federation resume {folder}"
             raise RunError(message, hint=hint)
         # The first time at once: most ends are kills.
         pause = PAUSES[min(failures - 2, len(PAUSES) - 1)] if failures > 1 else 0.0

@@ -15,6 +15,8 @@ from pathlib import Path
 
 from fedse.errors import MachineError, RunError
 from fedse.federation.folder import Federation, write_nodes
+from fedse.federation.nginx import listen_address
+from fedse.flower.ops.ports import require_free
 from fedse.flower.ops.processes import Processes, Started, command, environment, healthy, tail
 from fedse.flower.ops.restart import RestartingProcess, Tell
 from fedse.flower.ops.resubmit import run_to_end
@@ -153,7 +155,8 @@ def serving(
             hint="apt-get install nginx-light; or run nginx elsewhere and give --no-proxy",
         )
     busy = f"another `fedse federation start` serves {folder}"
-    with locked(folder, busy=busy, hint="stop that one first"), _processes(federation) as processes:
+    stop = f"stop it (Ctrl-C, or its service), then: fedse federation start --dir {folder}"
+    with locked(folder, busy=busy, hint=stop), _processes(federation) as processes:
         if left := processes.end_orphans():
             tell(f"ended what an earlier start had left running: {', '.join(left)}")
         if healthy(address, federation.identity.ca):
@@ -161,6 +164,7 @@ def serving(
                 f"a SuperLink of this federation already answers at {address}",
                 hint="wait for it, or end it: ss -ltnp shows which process it is",
             )
+        _require_ports(federation, proxy=proxy)
         write_connection(folder / "flower", address, federation.identity.ca)
         server = Server(federation, processes, tell)
         _start_superlink(federation, server)
@@ -168,6 +172,19 @@ def serving(
         if proxy and nginx:
             _start_proxy(federation, server, nginx)
         yield server
+
+
+def _require_ports(federation: Federation, *, proxy: bool) -> None:
+    """Nobody else listens where the SuperLink and nginx are to."""
+    card = federation.card
+    create = "fedse federation create CONFIG --out NEW-FOLDER --host NAME"
+    hint = "stop that process, or make the federation with another port: "
+    wanted = {"SuperLink": ("127.0.0.1", card.link_port, f"{create} --link-port PORT")}
+    if proxy:
+        reached = listen_address(card.host)
+        wanted["nginx"] = (reached, card.port, f"{create} --port PORT")
+    for what, (host, port, again) in wanted.items():
+        require_free(host, port, what=what, hint=hint + again)
 
 
 def _start_superlink(federation: Federation, server: Server) -> None:

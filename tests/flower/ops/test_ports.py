@@ -1,0 +1,77 @@
+"""A port that is taken is named before anything is started, with who has it."""
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from fedse.errors import MachineError
+from fedse.flower.ops import serve_federation
+from fedse.flower.ops.ports import require_free
+from tests.federation.scene import Scene
+
+pytest.importorskip("flwr")
+
+HERE = "127.0.0.1"
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    with socket.create_server((HERE, 0)) as server:
+        yield server.getsockname()[1]
+
+
+@pytest.mark.parametrize("host", [HERE, ""])
+def test_who_has_a_port_is_named(taken: int, host: str):
+    me = f"{psutil.Process().name()} (process {os.getpid()})"
+    with pytest.raises(MachineError) as caught:
+        require_free(host, taken, what="nginx", hint="stop it")
+    assert str(caught.value) == f"nginx cannot use port {taken}: it is taken by {me}"
+    assert caught.value.hint == "stop it"
+
+
+def test_a_port_that_was_left_is_free():
+    with socket.create_server((HERE, 0)) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection((HERE, port)), server.accept()[0]:
+            pass
+    require_free(HERE, port, what="nginx", hint="")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may listen anywhere")
+def test_a_port_that_is_not_allowed_is_told_apart():
+    with pytest.raises(MachineError, match="nginx cannot use port 1: Permission denied"):
+        require_free(HERE, 1, what="nginx", hint="")
+
+
+@pytest.mark.parametrize(
+    ("which", "what", "option"),
+    [("link_port", "SuperLink", "--link-port"), ("port", "nginx", "--port")],
+)
+def test_a_federation_is_not_started_where_a_port_is_taken(
+    scene: Scene, taken: int, monkeypatch: pytest.MonkeyPatch, which: str, what: str, option: str
+):
+    monkeypatch.setattr(serve_federation.shutil, "which", lambda name: f"/usr/sbin/{name}")
+    free = {"port": _free(), "link_port": _free()} | {which: taken}
+    card = scene.federation.card.model_copy(update=free)
+    federation = scene.federation._replace(card=card)
+    with (
+        pytest.raises(MachineError, match=f"^{what} cannot use port {taken}: it is taken by ") as e,
+        serve_federation.serving(federation, proxy=True),
+    ):
+        pass
+    assert f"{option} PORT" in e.value.hint
+    assert _started(scene.federation.path) == []
+
+
+def _free() -> int:
+    with socket.create_server((HERE, 0)) as server:
+        port: int = server.getsockname()[1]
+    return port
+
+
+def _started(folder: Path) -> list[str]:
+    return [log.name for log in (folder / "logs").glob("*.log")]
