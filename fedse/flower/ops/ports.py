@@ -16,7 +16,7 @@ def require_free(host: str, port: int, *, what: str, hint: str) -> None:
     An empty host is every address of this machine.
     """
     with socket.socket() as door:
-        # As servers do: a connection of the last one that is not forgotten yet is no hindrance.
+        # As servers do: a closed connection of the last process must not block the port.
         door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             door.bind((host, port))
@@ -27,7 +27,7 @@ def require_free(host: str, port: int, *, what: str, hint: str) -> None:
 
 
 def holder(port: int) -> str:
-    """Who listens at `port`, as far as this user may know."""
+    """The process that listens at `port`, as far as this user may know."""
     try:
         connections = psutil.net_connections("tcp")
     except psutil.Error:

@@ -175,7 +175,7 @@ def serving(
 
 
 def _require_ports(federation: Federation, *, proxy: bool) -> None:
-    """Nobody else listens where the SuperLink and nginx are to."""
+    """The ports of the SuperLink and of nginx are free."""
     card = federation.card
     create = "fedse federation create CONFIG --out NEW-FOLDER --host NAME"
     hint = "stop that process, or make the federation with another port: "
