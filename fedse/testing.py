@@ -16,9 +16,9 @@ from fedse.config.schema import Config
 from fedse.envs.base import Step, make_env
 from fedse.errors import EnvError
 from fedse.method.rollout import rollout
-from fedse.method.site import Site
+from fedse.method.site import Site, tasks_of
 from fedse.seeds import seed_of
-from fedse.site.open import recording, tasks_of
+from fedse.site.open import recording
 from fedse.site.resume import keeping_in
 from fedse.store.buffer import Buffer
 from fedse.types import Adapter, AdapterSpec, Fitted, Split, Task, TensorSpec, Trajectory

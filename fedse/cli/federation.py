@@ -20,6 +20,7 @@ from fedse.cli.run import Metrics, Set, watched
 from fedse.config.file import load_config
 from fedse.errors import Interrupted, require_packages
 from fedse.observers.follow import followed
+from fedse.ports import LINK_PORT, PROXY_PORT
 from fedse.results.outcome import result_of
 from fedse.store.run_folder import open_run
 
@@ -54,8 +55,10 @@ def create(
     *,
     out: Annotated[Path, Parameter(help="The new folder.")] = HERE,
     host: Annotated[str, Parameter(help="Name or address by which sites reach the server.")],
-    port: Annotated[int, Parameter(help="The only port the outside needs.")] = 8443,
-    link_port: Annotated[int, Parameter(help="Of the SuperLink, on the loopback address.")] = 8000,
+    port: Annotated[int, Parameter(help="The only port the outside needs.")] = PROXY_PORT,
+    link_port: Annotated[
+        int, Parameter(help="Of the SuperLink, on the loopback address.")
+    ] = LINK_PORT,
     set_: Set = [],  # noqa: B006  only read
 ) -> None:
     """Make authority, certificate, list of sites, run and nginx configuration; start nothing.

@@ -13,12 +13,12 @@ from fedse.config.schema import ClientSection, Config
 from fedse.envs.base import Env, EnvFactory, make_env
 from fedse.errors import ConfigError, EnvError, boundary, require_packages
 from fedse.method.rollout import Keep, choose_games, demonstrate, rollout
-from fedse.method.site import Play, Site
+from fedse.method.site import Play, Site, tasks_of
 from fedse.seeds import seed_of
 from fedse.serve.program import Program
 from fedse.site.resume import keeping_in
 from fedse.store.buffer import Buffer
-from fedse.types import Adapter, Fitted, Split, Task, Trajectory
+from fedse.types import Adapter, Fitted, Trajectory
 
 # Both names of the class that stands for an agent program.
 PROGRAMS = ("fedse.serve:Program", "fedse.serve.program:Program")
@@ -84,21 +84,6 @@ def require_prompt_fits(
             f"{needed - answer} tokens and rollout.new_tokens is {answer}",
             hint=f"--set rollout.context={2 * needed} leaves room for some turns",
         )
-
-
-def tasks_of(env: Env, part: tuple[int, int] | None, split: Split) -> Sequence[Task]:
-    """The tasks of a split; of the training ones only the client's part. All share the test."""
-    with boundary(EnvError, f"{env.name}.tasks({split!r})"):
-        tasks = env.tasks(split)
-    if part is None or split == "test":
-        return tasks
-    first, step = part
-    own = tasks[first - 1 :: step]
-    if not own:
-        raise EnvError(
-            f"{env.name} has {len(tasks)} training tasks, part {first} of {step} is empty"
-        )
-    return own
 
 
 def recording(play: Play, buffer: Buffer, config: Config) -> Play:

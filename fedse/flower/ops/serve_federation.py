@@ -16,7 +16,6 @@ from pathlib import Path
 from fedse.errors import MachineError, RunError
 from fedse.federation.folder import Federation, write_nodes
 from fedse.federation.nginx import listen_address
-from fedse.flower.ops.ports import require_free
 from fedse.flower.ops.processes import Processes, Started, command, environment, healthy, tail
 from fedse.flower.ops.restart import RestartingProcess, Tell
 from fedse.flower.ops.resubmit import run_to_end
@@ -29,6 +28,7 @@ from fedse.flower.ops.superlink import (
     superlink_command,
     write_connection,
 )
+from fedse.ports import why_not_free
 from fedse.store.lock import locked
 from fedse.waiting import wait_until
 
@@ -184,7 +184,8 @@ def _require_ports(federation: Federation, *, proxy: bool) -> None:
         reached = listen_address(card.host)
         wanted["nginx"] = (reached, card.port, f"{create} --port PORT")
     for what, (host, port, again) in wanted.items():
-        require_free(host, port, what=what, hint=hint + again)
+        if why := why_not_free(host, port):
+            raise MachineError(f"{what} cannot use port {port}: {why}", hint=hint + again)
 
 
 def _start_superlink(federation: Federation, server: Server) -> None:

@@ -3,6 +3,7 @@
 import errno
 import os
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from fedse.errors import MachineError
 from fedse.flower.ops import serve_federation
-from fedse.flower.ops.ports import require_free
+from fedse.ports import why_not_free
 from tests.federation.scene import Scene
 from tests.needs import needs
 
@@ -29,10 +30,12 @@ def taken() -> Iterator[int]:
 @pytest.mark.parametrize("host", [HERE, ""])
 def test_who_has_a_port_is_named(taken: int, host: str):
     me = f"{psutil.Process().name()} (process {os.getpid()})"
-    with pytest.raises(MachineError) as caught:
-        require_free(host, taken, what="nginx", hint="stop it")
-    assert str(caught.value) == f"nginx cannot use port {taken}: it is taken by {me}"
-    assert caught.value.hint == "stop it"
+    assert why_not_free(host, taken) == f"it is taken by {me}"
+
+
+def test_without_the_means_to_know_it_is_somebody(taken: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "psutil", None)
+    assert why_not_free(HERE, taken) == "it is taken by another process"
 
 
 def test_a_port_that_was_left_is_free():
@@ -40,7 +43,7 @@ def test_a_port_that_was_left_is_free():
         port = server.getsockname()[1]
         with socket.create_connection((HERE, port)), server.accept()[0]:
             pass
-    require_free(HERE, port, what="nginx", hint="")
+    assert why_not_free(HERE, port) == ""
 
 
 def test_a_port_that_is_not_allowed_is_told_apart(monkeypatch: pytest.MonkeyPatch):
@@ -50,8 +53,7 @@ def test_a_port_that_is_not_allowed_is_told_apart(monkeypatch: pytest.MonkeyPatc
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     monkeypatch.setattr(socket.socket, "bind", forbidden)
-    with pytest.raises(MachineError, match="nginx cannot use port 1: Permission denied"):
-        require_free(HERE, 1, what="nginx", hint="")
+    assert why_not_free(HERE, 1) == "Permission denied"
 
 
 @pytest.mark.parametrize(
