@@ -199,7 +199,9 @@ def shake_hands(ca: Path, scene: Scene, host: str) -> None:
 Attempt = Callable[[Scene], None]
 ATTEMPTS: dict[str, tuple[Attempt, type[Exception], str]] = {
     "an invitation that expired": (expired, ConfigError, "expired"),
-    "a fingerprint nobody confirmed": (unheard_fingerprint, ConfigError, "ask the coordinator whether"),
+    "a fingerprint nobody confirmed": (
+        unheard_fingerprint, ConfigError, "ask the coordinator whether it is theirs",
+    ),
     "an invitation of another signer": (signed_by_another, ConfigError, "is signed by the key"),
     "an invitation to another server": (another_server, ConfigError, "is signed by the key"),
     "a signature made for something else": (

@@ -1,4 +1,4 @@
-"""Is a port free, and who has it if not?"""
+"""Whether a port is free, and which process has it."""
 
 import errno
 import socket
