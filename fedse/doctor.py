@@ -53,11 +53,11 @@ def examine(
     root: Path, environ: Mapping[str, str], config: Config | None = None
 ) -> list[Diagnosis]:
     """All findings, in the order a person would ask; `config` adds what that experiment needs."""
-    found = [_python(), *_packages(), *_telemetry(environ)]
-    found += [_disk(root), _memory(), _writable(root), _base_models(), _threads(environ)]
+    findings = [_python(), *_packages(), *_telemetry(environ)]
+    findings += [_disk(root), _memory(), _writable(root), _base_models(), _threads(environ)]
     if config is not None:
-        found += _experiment(config)
-    return found
+        findings += _experiment(config)
+    return findings
 
 
 def _python() -> Diagnosis:
@@ -65,18 +65,18 @@ def _python() -> Diagnosis:
 
 
 def _packages() -> list[Diagnosis]:
-    found = []
+    findings = []
     for package, extra in NEEDED.items():
         has = installed(package)
         fix = f"uv pip install --torch-backend cpu 'fed-se[{extra}]'"
         missing = Diagnosis("fail", f"{package} is not installed: no playing, no training", fix)
-        found.append(Diagnosis("ok", f"{package} {has}") if has else missing)
+        findings.append(Diagnosis("ok", f"{package} {has}") if has else missing)
     for package, (extra, purpose) in OPTIONAL.items():
         has = installed(package)
         fix = f"if you want it: pip install 'fed-se[{extra}]'"
         missing = Diagnosis("warn", f"{package} is not installed: no {purpose}", fix)
-        found.append(Diagnosis("ok", f"{package} {has}") if has else missing)
-    return found
+        findings.append(Diagnosis("ok", f"{package} {has}") if has else missing)
+    return findings
 
 
 def installed(package: str) -> str:
@@ -107,18 +107,19 @@ def _telemetry(environ: Mapping[str, str]) -> list[Diagnosis]:
 def _disk(root: Path) -> Diagnosis:
     here = next(path for path in (root, *root.parents) if path.exists())
     free = shutil.disk_usage(here).free
-    told = f"{free / GIGABYTE:.1f} GB free where runs are kept"
+    message = f"{free / GIGABYTE:.1f} GB free where runs are kept"
     if free < LEAST_DISK:
-        return Diagnosis("fail", told, "make room, or keep runs elsewhere: export FEDSE_RUNS=...")
-    return Diagnosis("ok", told)
+        fix = "make room, or keep runs elsewhere: export FEDSE_RUNS=..."
+        return Diagnosis("fail", message, fix)
+    return Diagnosis("ok", message)
 
 
 def _memory() -> Diagnosis:
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    told = f"{total / GIGABYTE:.1f} GB memory, {os.cpu_count()} CPUs"
+    message = f"{total / GIGABYTE:.1f} GB memory, {os.cpu_count()} CPUs"
     if total < LEAST_MEMORY:
-        return Diagnosis("warn", told, "the demo needs about 1 GB; larger models do not fit")
-    return Diagnosis("ok", told)
+        return Diagnosis("warn", message, "the demo needs about 1 GB; larger models do not fit")
+    return Diagnosis("ok", message)
 
 
 def _writable(root: Path) -> Diagnosis:
@@ -133,7 +134,7 @@ def _writable(root: Path) -> Diagnosis:
 
 
 def _base_models() -> Diagnosis:
-    return _tried(
+    return _diagnose(
         lambda: "base models " + ", ".join(f"{n} {base_digest(p)[:8]}" for n, p in SHIPPED.items()),
         "the package is damaged: install it again",
     )
@@ -151,8 +152,8 @@ def _threads(environ: Mapping[str, str]) -> Diagnosis:
 
 def _experiment(config: Config) -> list[Diagnosis]:
     base = config.model.base
-    found = [_tried(lambda: f"model.base {base}: {spec_of(config).nbytes / 1e6:.2f} MB adapters")]
-    return [*found, *(_tried(partial(_client, client)) for client in config.clients)]
+    model = _diagnose(lambda: f"model.base {base}: {spec_of(config).nbytes / 1e6:.2f} MB adapters")
+    return [model, *(_diagnose(partial(_client, client)) for client in config.clients)]
 
 
 def _client(client: ClientSection) -> str:
@@ -162,7 +163,7 @@ def _client(client: ClientSection) -> str:
     return f"client {client.name}: {client.env} with {count} training tasks"
 
 
-def _tried(check: Callable[[], str], fix: str = "") -> Diagnosis:
+def _diagnose(check: Callable[[], str], fix: str = "") -> Diagnosis:
     try:
         return Diagnosis("ok", check())
     except FedSEError as error:

@@ -200,7 +200,9 @@ Attempt = Callable[[Scene], None]
 ATTEMPTS: dict[str, tuple[Attempt, type[Exception], str]] = {
     "an invitation that expired": (expired, ConfigError, "expired"),
     "a fingerprint nobody confirmed": (
-        unheard_fingerprint, ConfigError, "ask the coordinator whether it is theirs",
+        unheard_fingerprint,
+        ConfigError,
+        "ask the coordinator whether",
     ),
     "an invitation of another signer": (signed_by_another, ConfigError, "is signed by the key"),
     "an invitation to another server": (another_server, ConfigError, "is signed by the key"),

@@ -38,7 +38,7 @@ ALLOWED = {
     "urllib": (),
     "mcp": ("envs.bridges.mcp_server",),
     "anyio": ("envs.bridges.mcp_server",),
-    "psutil": ("flower.ops.orphans",),
+    "psutil": ("flower.ops.orphans", "flower.ops.ports"),
     "torch": ("train", "agent.hf", "agent.loaded"),
     "transformers": ("agent.hf", "agent.loaded", "agent.tokens"),
     "peft": ("train",),

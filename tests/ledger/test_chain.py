@@ -1,5 +1,6 @@
 """Laws of the ledger file: nothing in it can be changed unnoticed, no complete line is lost."""
 
+import os
 import stat
 import sys
 from collections.abc import Callable
@@ -226,6 +227,24 @@ def test_a_changed_ledger_is_not_continued(tmp_path: Path):
     with pytest.raises(StoreError, match="line 2 was changed"):
         written(tmp_path)
     assert path.read_bytes() == before
+
+
+def test_a_line_is_on_disk_before_anybody_hears_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    ledger = Ledger(tmp_path, role="server", name="x", clock=lambda: 0.0)
+    fsync, synced = os.fsync, list[bytes]()
+
+    def note(descriptor: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{descriptor}").read_bytes())
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    for number in range(3):
+        told = ledger.append("round", {"round": number})
+        assert synced[-1] == (tmp_path / FILE).read_bytes()
+        assert synced[-1].endswith(told.text + b"\n")
+    assert len(synced) == 3
 
 
 def test_two_processes_of_one_owner_keep_one_chain(tmp_path: Path):

@@ -360,6 +360,20 @@ def test_another_answer_than_the_one_told_is_found(site: Site):
     assert reason(site.home) == "2 differs from the answer of round 1 in the outbox"
 
 
+def test_another_answer_than_the_one_told_is_told_when_it_leaves(site: Site):
+    """As after a site's folder was put back to an older state, and the round was worked on anew."""
+    ask(site)
+    other = toy_adapter(toy_spec(), 99)
+    with closing(sqlite3.connect(site.home / "buffer.db")) as db, db:
+        db.execute("UPDATE outbox SET adapter = ?", (other.to_bytes(),))
+    ask(site)
+    assert kinds(site) == [("answered", 1), ("answered", 1)]
+    first, second = told(site.home, "answered")
+    assert (second.facts["sent"], second.facts["recovered"]) == (other.digest, True)
+    assert first.facts["sent"] != other.digest
+    assert reason(site.home) == ""
+
+
 def test_without_its_line_no_answer_leaves_and_none_is_lost(site: Site):
     (site.home / FILE).mkdir()
     with pytest.raises(StoreError, match="ledger"):

@@ -1,5 +1,6 @@
 """A port that is taken is named before anything is started, with who has it."""
 
+import errno
 import os
 import socket
 from collections.abc import Iterator
@@ -12,8 +13,9 @@ from fedse.errors import MachineError
 from fedse.flower.ops import serve_federation
 from fedse.flower.ops.ports import require_free
 from tests.federation.scene import Scene
+from tests.needs import needs
 
-pytest.importorskip("flwr")
+needs("flwr")
 
 HERE = "127.0.0.1"
 
@@ -41,8 +43,13 @@ def test_a_port_that_was_left_is_free():
     require_free(HERE, port, what="nginx", hint="")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may listen anywhere")
-def test_a_port_that_is_not_allowed_is_told_apart():
+def test_a_port_that_is_not_allowed_is_told_apart(monkeypatch: pytest.MonkeyPatch):
+    """As the kernel answers a user who is not root."""
+
+    def forbidden(*_: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(socket.socket, "bind", forbidden)
     with pytest.raises(MachineError, match="nginx cannot use port 1: Permission denied"):
         require_free(HERE, 1, what="nginx", hint="")
 
