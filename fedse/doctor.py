@@ -60,11 +60,11 @@ def examine(
     ports: Sequence[int] = (PROXY_PORT, LINK_PORT),
 ) -> list[Diagnosis]:
     """All findings, in the order a person would ask; `config` adds what that experiment needs."""
-    found = [_python(), *_packages(), *_coordinator(ports), *_telemetry(environ)]
-    found += [_disk(root), _memory(), _writable(root), _base_models(), _threads(environ)]
+    findings = [_python(), *_packages(), *_coordinator(ports), *_telemetry(environ)]
+    findings += [_disk(root), _memory(), _writable(root), _base_models(), _threads(environ)]
     if config is not None:
-        found += _experiment(config)
-    return found
+        findings += _experiment(config)
+    return findings
 
 
 def _python() -> Diagnosis:
@@ -72,17 +72,17 @@ def _python() -> Diagnosis:
 
 
 def _packages() -> list[Diagnosis]:
-    found = []
+    findings = []
     for package in NEEDED:
         has, lacking = installed(package), f"{package} is not installed, needed to play and train"
         missing = Diagnosis("fail", lacking, INSTALL_TORCH)
-        found.append(Diagnosis("ok", f"{package} {has}") if has else missing)
+        findings.append(Diagnosis("ok", f"{package} {has}") if has else missing)
     for package, (extra, purpose) in OPTIONAL.items():
         has = installed(package)
         fix = f"if you want it: pip install 'fed-se[{extra}]'"
         missing = Diagnosis("warn", f"{package} is not installed, needed for {purpose}", fix)
-        found.append(Diagnosis("ok", f"{package} {has}") if has else missing)
-    return found
+        findings.append(Diagnosis("ok", f"{package} {has}") if has else missing)
+    return findings
 
 
 def installed(package: str) -> str:
@@ -133,18 +133,19 @@ def _coordinator(ports: Sequence[int]) -> list[Diagnosis]:
 def _disk(root: Path) -> Diagnosis:
     here = next(path for path in (root, *root.parents) if path.exists())
     free = shutil.disk_usage(here).free
-    told = f"{free / GIGABYTE:.1f} GB free where runs are kept"
+    message = f"{free / GIGABYTE:.1f} GB free where runs are kept"
     if free < LEAST_DISK:
-        return Diagnosis("fail", told, "make room, or keep runs elsewhere: export FEDSE_RUNS=...")
-    return Diagnosis("ok", told)
+        fix = "make room, or keep runs elsewhere: export FEDSE_RUNS=..."
+        return Diagnosis("fail", message, fix)
+    return Diagnosis("ok", message)
 
 
 def _memory() -> Diagnosis:
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    told = f"{total / GIGABYTE:.1f} GB memory, {os.cpu_count()} CPUs"
+    message = f"{total / GIGABYTE:.1f} GB memory, {os.cpu_count()} CPUs"
     if total < LEAST_MEMORY:
-        return Diagnosis("warn", told, "the demo needs about 1 GB; larger models do not fit")
-    return Diagnosis("ok", told)
+        return Diagnosis("warn", message, "the demo needs about 1 GB; larger models do not fit")
+    return Diagnosis("ok", message)
 
 
 def _writable(root: Path) -> Diagnosis:
@@ -159,7 +160,7 @@ def _writable(root: Path) -> Diagnosis:
 
 
 def _base_models() -> Diagnosis:
-    return _tried(
+    return _diagnose(
         lambda: "base models " + ", ".join(f"{n} {base_digest(p)[:8]}" for n, p in SHIPPED.items()),
         "the package is damaged: install it again",
     )
@@ -177,8 +178,8 @@ def _threads(environ: Mapping[str, str]) -> Diagnosis:
 
 def _experiment(config: Config) -> list[Diagnosis]:
     base = config.model.base
-    found = [_tried(lambda: f"model.base {base}: {spec_of(config).nbytes / 1e6:.2f} MB adapters")]
-    return [*found, *(_tried(partial(_client, client)) for client in config.clients)]
+    model = _diagnose(lambda: f"model.base {base}: {spec_of(config).nbytes / 1e6:.2f} MB adapters")
+    return [model, *(_diagnose(partial(_client, client)) for client in config.clients)]
 
 
 def _client(client: ClientSection) -> str:
@@ -190,7 +191,7 @@ def _client(client: ClientSection) -> str:
     return f"client {client.name}: {client.env} with {count} training tasks{part}"
 
 
-def _tried(check: Callable[[], str], fix: str = "") -> Diagnosis:
+def _diagnose(check: Callable[[], str], fix: str = "") -> Diagnosis:
     try:
         return Diagnosis("ok", check())
     except FedSEError as error:

@@ -64,7 +64,7 @@ class RunError(FedSEError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a run: what was committed is kept, and the hint says how to go on."""
+    """Ctrl-C during a run: what was committed is kept, and the hint says how to continue."""
 
     exit_code = 130
 

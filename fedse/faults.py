@@ -1,4 +1,4 @@
-"""Why a site has no usable answer: only a number leaves it, the words are the server's own."""
+"""Why a site has no usable answer: it sends only a number, and the server has the words for it."""
 
 from collections.abc import Mapping
 from enum import IntEnum
@@ -8,8 +8,8 @@ class Fault(IntEnum):
     """What a site's reply says went wrong there.
 
     Below 20 it is the exit code of the error that was raised (fedse.errors); from 20 on the worker
-    could not be asked; from 30 on the site's own rules decided. A number of a later version keeps
-    its value and is told in the words of UNFORESEEN.
+    could not be reached; from 30 on the site's own rules decided. A number of a later version keeps
+    its value and has the words of UNFORESEEN.
     """
 
     NONE = 0

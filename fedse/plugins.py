@@ -41,13 +41,13 @@ class Variants(Mapping[str, T]):
         if name in self._built_in:
             return self._built_in[name]
         try:
-            found: T = load_plugin(self._group, name)
+            variant: T = load_plugin(self._group, name)
         except KeyError:
             raise ConfigError(
                 f"{self._group}: {unknown(name, self)}",
                 hint="install the package that adds it",
             ) from None
-        return found
+        return variant
 
     def __contains__(self, name: object) -> bool:
         return name in self._built_in or name in plugin_names(self._group)
@@ -59,8 +59,8 @@ class Variants(Mapping[str, T]):
         return sum(1 for _ in self)
 
 
-def unknown(name: str, known: Mapping[str, object] | tuple[str, ...]) -> str:
-    """Says that `name` is none of `known`, and which was probably meant."""
-    near = closest(name, known)
-    asked = f", did you mean {near!r}?" if near else ""
-    return f"must be one of {', '.join(map(repr, known))}, got {name!r}{asked}"
+def unknown(name: str, choices: Mapping[str, object] | tuple[str, ...]) -> str:
+    """Says that `name` is none of `choices`, and which was probably meant."""
+    near = closest(name, choices)
+    suggestion = f", did you mean {near!r}?" if near else ""
+    return f"must be one of {', '.join(map(repr, choices))}, got {name!r}{suggestion}"

@@ -1,4 +1,4 @@
-"""What server and sites say to each other, whatever carries it: the one module both import."""
+"""The messages between server and sites, for any transport: the one module both import."""
 
 from collections.abc import Collection, Iterable
 from typing import NamedTuple, Protocol

@@ -23,7 +23,7 @@ ExclusionKind = Literal["rejected", "quarantined", "failed"]
 FloatVector = NDArray[np.float32]
 
 Clock = Callable[[], float]
-"""Gives the seconds of some clock."""
+"""Returns the time in seconds."""
 
 CLIENT_NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 
@@ -50,7 +50,7 @@ def digest_of(value: object) -> str:
 
 
 class Task(Record):
-    """One problem of one environment; the same id is the same problem for ever."""
+    """One problem of one environment; the same id is always the same problem."""
 
     env: str
     id: str
@@ -101,12 +101,12 @@ class Trajectory(Record):
 
     @property
     def content_digest(self) -> str:
-        """Equal for two episodes that did the same in the same task, whoever played them when.
+        """Equal for two episodes that did the same in the same task, at any client and time.
 
         The buffer is the paper's set union, so this is what makes two elements the same.
         """
-        said = [(turn.observation, turn.action) for turn in self.turns]
-        return digest_of([self.task.model_dump(mode="json"), said])
+        texts = [(turn.observation, turn.action) for turn in self.turns]
+        return digest_of([self.task.model_dump(mode="json"), texts])
 
 
 class TensorSpec(Record):
@@ -231,11 +231,11 @@ class ClientStats(Record):
 
 @dataclass(frozen=True)
 class ClientUpdate:
-    """What leaves a client, and all that leaves it: no field can hold text."""
+    """All that leaves a client: no field can hold text."""
 
     stats: ClientStats
     adapter: Adapter | None
-    """None = no vote: the client has nothing it could have learned from."""
+    """None = no vote: the client had nothing to learn from."""
 
 
 class Exclusion(Record):
@@ -244,7 +244,7 @@ class Exclusion(Record):
     client: str
     kind: ExclusionKind
     """rejected: the reply broke the rules, which is a strike. quarantined: earlier strikes were too
-    many. failed: the site or the line to it failed, or somebody else may have used its name."""
+    many. failed: the site or its connection failed, or somebody else may have used its name."""
     reason: str
 
     @property
@@ -254,7 +254,7 @@ class Exclusion(Record):
 
 
 class Drift(Record):
-    """How the voters' updates lie to the merged one; every number is the server's own."""
+    """How the voters' updates compare with the merged one; the server computes every number."""
 
     length: dict[str, float]
     """Euclidean length of each voter's update, before clipping."""

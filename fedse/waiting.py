@@ -1,4 +1,4 @@
-"""Wait until something holds, for a bounded time, and look after other things meanwhile."""
+"""Wait until a condition holds, for a limited time, and do other work meanwhile."""
 
 from collections.abc import Callable
 
@@ -12,10 +12,10 @@ def wait_until(
     every: float,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> bool:
-    """Whether `holds` came true within `seconds`; None = it did, however long that took.
+    """Whether `holds` became true within `seconds`; None = wait without limit.
 
-    It is asked at once and then after each pause of `every` seconds, so at least once and up to
-    one pause after the time is over. `meanwhile` is called before each pause; what either raises
+    It is checked at once and then after each pause of `every` seconds, so at least once and up to
+    one pause after the time is over. `meanwhile` is called before each pause; an error in either
     ends the waiting.
     """
     waiting = Retrying(

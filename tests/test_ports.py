@@ -50,6 +50,16 @@ def test_an_address_that_is_not_this_machine_is_told_apart():
     assert why_not_free("192.0.2.1", 8443) == os.strerror(errno.EADDRNOTAVAIL)
 
 
+def test_a_port_that_is_not_allowed_is_told_apart(monkeypatch: pytest.MonkeyPatch):
+    """As the kernel answers a user who is not root."""
+
+    def forbidden(*_: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(socket.socket, "bind", forbidden)
+    assert why_not_free(HERE, 1) == "Permission denied"
+
+
 @pytest.mark.parametrize(
     ("which", "what", "option"),
     [("link_port", "SuperLink", "--link-port"), ("port", "nginx", "--port")],

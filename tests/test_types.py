@@ -70,6 +70,21 @@ def test_the_loss_mask_is_true_on_the_agents_tokens_only():
     assert played.loss_mask == (False, False, False, True, True, False, True)
 
 
+def test_a_digest_is_of_canonical_json():
+    """Sorted keys, no spaces, plain ASCII; and no number that JSON does not have."""
+    text = b'{"a":[1,2.5,null],"b":{"c":"\\u00e9","d":true}}'
+    expected = hashlib.sha256(text).hexdigest()
+    assert digest_of({"b": {"d": True, "c": "é"}, "a": [1, 2.5, None]}) == expected
+    assert digest_of({"a": [1, 2.5, None], "b": {"c": "é", "d": True}}) == expected
+    with pytest.raises(ValueError, match="JSON compliant"):
+        digest_of(float("nan"))
+
+
+def test_what_was_seen_belongs_to_the_deed():
+    seen = [episode(turns=(Turn(observation=o, action="a"),)).content_digest for o in "xy"]
+    assert seen[0] != seen[1]
+
+
 def test_the_same_deeds_are_the_same_element_of_the_buffer():
     turn = Turn(observation="o", action="a")
     first = episode(turns=(turn,), round=1, policy="x", seed=1)
@@ -98,6 +113,15 @@ def test_an_adapter_is_a_safetensors_file():
         "shape": [2, 4],
         "data_offsets": [0, 32],
     }
+
+
+@pytest.mark.parametrize("outputs", range(1, 9))
+@pytest.mark.parametrize("rank", [1, 10, 100, 1000])
+def test_the_numbers_begin_at_a_multiple_of_eight(rank: int, outputs: int):
+    """Whatever length the header has; these have all remainders."""
+    spec = toy_spec(rank=rank, outputs=outputs)
+    assert len(spec.header) % 8 == 0
+    assert 0 <= len(spec.header) - len(spec.header.rstrip(b" ")) < 8
 
 
 def test_safetensors_reads_what_we_write():

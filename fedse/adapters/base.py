@@ -1,4 +1,4 @@
-"""The frozen model everybody shares: where it lies, its digest, and the adapter spec it implies.
+"""The frozen model all members share: where it is, its digest, and the adapter spec it implies.
 
 Reads headers and bytes only, so a server needs no torch.
 """

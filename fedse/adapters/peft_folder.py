@@ -57,7 +57,7 @@ def export_adapter(adapter: Adapter, folder: Path) -> Path:
 
 
 def export_whole(adapter: Adapter, folder: Path) -> None:
-    """`folder` is new and holds the adapter; it is not there before it is whole."""
+    """`folder` is new and holds the adapter; it appears only when it is complete."""
     beside = folder.with_name(f".{folder.name}")
     export_adapter(adapter, beside)
     with boundary(StoreError, f"{folder} cannot be written", hint=ELSEWHERE):

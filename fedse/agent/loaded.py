@@ -31,13 +31,13 @@ def prepare_torch(threads: int) -> None:
 
 @contextmanager
 def _no_progress_bar() -> Iterator[None]:
-    """Loading a small file is no news; the user's own choice counts again afterwards."""
-    shown = logging.is_progress_bar_enabled()
+    """No bar is drawn for loading a small file; afterwards the user's own setting holds again."""
+    enabled = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
         yield
     finally:
-        if shown:
+        if enabled:
             logging.enable_progress_bar()
 
 

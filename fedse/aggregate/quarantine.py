@@ -1,8 +1,9 @@
-"""Who is no longer listened to: a member whose replies were rejected in several rounds.
+"""Quarantine: a member whose replies were rejected in several rounds is not asked any more.
 
-Counted from committed rounds alone, so a restart forgets nothing. A strike is a reply that broke
-the rules. A site that was away, had no vote, or said itself that it failed has none: it may come
-back. Nor has a name somebody else may have used, so nobody can get another member locked out.
+Strikes are counted from committed rounds alone, so a restart forgets nothing. A strike is a reply
+that broke the rules. A site that was away, had no vote, or reported a failure of its own gets none:
+it may come back. Nor does a member whose name somebody else may have used, so that nobody can get
+another member locked out.
 """
 
 from collections import Counter
@@ -34,7 +35,7 @@ def strike_history(results: Iterable[RoundResult]) -> StrikeHistory:
 
 
 def quarantined(past: StrikeHistory, members: Iterable[str], *, limit: int) -> dict[str, Exclusion]:
-    """The members with `limit` strikes or more, each with the words to name it; 0 = nobody."""
+    """The members with `limit` strikes or more, each with its exclusion; 0 = nobody."""
     strikes = past.strikes
     return {
         client: Exclusion(

@@ -75,7 +75,7 @@ def shrink_to_bound(adapter: Adapter, *, max_norm: float) -> Adapter:
 def cap_lessons(lessons: int, config: Config, *, round: int) -> int:
     """The number of lessons a client may claim as a weight: what this experiment can have brought.
 
-    A site that has more from earlier experiments is believed that much and no more.
+    A site may have more from earlier experiments; only this many count.
     """
     return min(lessons, config.buffer.demonstrations + config.rollout.episodes * round)
 

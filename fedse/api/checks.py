@@ -35,7 +35,7 @@ def require_members(config: Config) -> None:
 
 
 def require_machine(engine: Engine) -> None:
-    """All packages the run needs are installed, or the error says which line installs them."""
+    """All packages the run needs are installed, or the error says how to install them."""
     lacking = [name for name in ("torch", "transformers", "peft") if not is_installed(name)]
     if lacking:
         raise MachineError(
@@ -49,7 +49,7 @@ def require_machine(engine: Engine) -> None:
 
 
 def require_local(config: Config, engine: Engine) -> None:
-    """Settings that need everybody's data in one place are for the local driver only."""
+    """Settings that need all clients' data in one place are used with the local driver only."""
     if config.buffer.pooled and engine != "local":
         raise ConfigError(
             f"buffer.pooled = true trains on all clients' data, engine {engine} keeps it apart",

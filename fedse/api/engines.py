@@ -1,4 +1,4 @@
-"""Drive a run with the engine that was asked for; an end before its time is in the event log."""
+"""Drive a run with the chosen engine; a failure or an interruption is in the event log."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -14,17 +14,17 @@ Engine = Literal["local", "simulation", "deployment"]
 
 
 def fan_out(observers: Sequence[Observer]) -> Observer:
-    """Tells all observers, also those added to the list later."""
+    """Passes each event to all observers, also those added to the list later."""
 
-    def tell(event: str, entry: dict[str, Fact]) -> None:
+    def observe(event: str, entry: dict[str, Fact]) -> None:
         for observer in observers:
             observer(event, entry)
 
-    return tell
+    return observe
 
 
 def drive(run: Run, engine: Engine, observer: Observer) -> None:
-    """All rounds are committed; an end before that is in the event log."""
+    """All rounds are committed; if the run ends before that, the event log says why."""
     try:
         if engine == "local":
             from fedse.drivers.run import run_local

@@ -1,4 +1,4 @@
-"""An experiment from wherever it is described, and what a run of it would do."""
+"""An experiment from a file, a name or a Config, and what a run of it would do."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -51,10 +51,10 @@ def load_experiment(
 ) -> Experiment:
     """The experiment under `settings`, as a baseline `method`, with the client `only` alone."""
     if isinstance(source, Config):
-        given, named = dump_config(source), source.run.name
+        given, source_name = dump_config(source), source.run.name
     else:
-        given, named = experiment_text(Path(source)), str(source)
-    config = parse_config(given, named, _overrides(settings))
+        given, source_name = experiment_text(Path(source)), str(source)
+    config = parse_config(given, source_name, _overrides(settings))
     return Experiment(one_experiment(config, method, only), given)
 
 

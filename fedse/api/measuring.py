@@ -1,4 +1,4 @@
-"""What a finished run is worth: fresh games, comparisons, its adapters."""
+"""How good a run's adapters are: fresh games and comparisons; and the adapters themselves."""
 
 import tempfile
 import time
@@ -50,19 +50,19 @@ def evaluate(
 ) -> Evaluation:
     """How the adapter after `round`, by default the last, does in fresh games.
 
-    `episodes` per client are played, by default as many as the run's own evaluation; another `seed`
-    is other games. Nothing is written into the run.
+    `episodes` per client are played, by default as many as in the run's own evaluation; another
+    `seed` gives other games. Nothing is written into the run.
     """
     require_machine("local")
     with open_run(find_run(str(run), root_of(out))) as opened:
         index = committed_round(opened, round)
         config = fresh_games(opened.config, episodes, seed)
-        clients = rates(_measured(opened, config, index, _emitting(on_event)))
+        clients = rates(_measure(opened, config, index, _emit_to(on_event)))
     return Evaluation(opened.path, index, clients, by_env(clients, config))
 
 
 def compare(*runs: str | Path, round: int | None = None, out: Path | None = None) -> Comparison:
-    """Each run's held-out success and its difference to the first run's, with intervals."""
+    """Each run's held-out success and its difference from the first run's, with intervals."""
     return comparing.compare([find_run(str(run), root_of(out)) for run in runs], round=round)
 
 
@@ -76,32 +76,32 @@ def load_adapter(
 
 def fresh_games(config: Config, episodes: int | None, seed: int) -> Config:
     """The run's settings with games that neither its training nor its evaluation played."""
-    asked = config.eval.episodes if episodes is None else episodes
-    if asked < 1:
-        raise ConfigError(f"episodes must be > 0, got {asked}", hint="--episodes 50")
+    count = config.eval.episodes if episodes is None else episodes
+    if count < 1:
+        raise ConfigError(f"episodes must be > 0, got {count}", hint="--episodes 50")
     other = seed_of(config.run.seed, "fedse eval", seed)
     return config.model_copy(
         update={
             "run": config.run.model_copy(update={"seed": other}),
-            "eval": config.eval.model_copy(update={"episodes": asked}),
+            "eval": config.eval.model_copy(update={"episodes": count}),
             "buffer": config.buffer.model_copy(update={"demonstrations": 0}),
         }
     )
 
 
-def _measured(run: Run, config: Config, round: int, emit: Emit) -> dict[str, ClientStats]:
+def _measure(run: Run, config: Config, round: int, emit: Emit) -> dict[str, ClientStats]:
     from fedse.method.rounds import client_eval
     from fedse.site.open import open_site
 
-    adapter, found = run.adapter(round), {}
+    adapter, stats = run.adapter(round), {}
     with tempfile.TemporaryDirectory(prefix="fedse-eval-") as home:
         for client in (client.name for client in config.clients):
             site = open_site(config, client, Path(home) / client, clock=time.time)
-            found[client] = client_eval(adapter, site, config, round=round, emit=emit)
-    return found
+            stats[client] = client_eval(adapter, site, config, round=round, emit=emit)
+    return stats
 
 
-def _emitting(observer: Observer | None) -> Emit:
+def _emit_to(observer: Observer | None) -> Emit:
     def emit(event: str, /, **facts: Fact) -> None:
         if observer:
             observer(event, {"time": time.time(), "event": event, **facts})

@@ -30,20 +30,20 @@ def run(
 ) -> RunResult:
     """All rounds of the experiment are committed in a new folder, or nothing was started.
 
-    `on_event` is given every event's name and facts as it happens. `out` is the folder the run's
+    `on_event` receives every event's name and facts as it happens. `out` is the folder the run's
     own folder is made in, `name` is that folder's name. `given` is the text kept as config.toml
-    where `experiment` is a Config. A tracker that fails is told to `warn` and ends nothing.
+    where `experiment` is a Config. A tracker's failure is passed to `warn`; the run goes on.
     """
     config, text = load_experiment(experiment, settings=settings, method=method, only=only)
     require_runnable(config, engine)
     require_trackers(track)
     observers = [on_event] if on_event else []
-    tell = fan_out(observers)
+    observer = fan_out(observers)
     with create_run(
-        root_of(out), config, given=given or text, name=name, observers=[tell]
+        root_of(out), config, given=given or text, name=name, observers=[observer]
     ) as opened:
         observers += tracked(track, opened.path, config, environ=os.environ, warn=warn)
-        drive(opened, engine, tell)
+        drive(opened, engine, observer)
         return result_of(opened)
 
 
@@ -60,9 +60,9 @@ def resume(
     """
     path = find_run(str(run), root_of(out))
     require_machine(engine)
-    tell = fan_out([on_event] if on_event else [])
-    with open_run(path, observers=[tell]) as opened:
-        drive(opened, engine, tell)
+    observer = fan_out([on_event] if on_event else [])
+    with open_run(path, observers=[observer]) as opened:
+        drive(opened, engine, observer)
         return result_of(opened)
 
 

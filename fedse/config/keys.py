@@ -1,4 +1,4 @@
-"""Every key an experiment file may have, read from the schema in config.py and nowhere else."""
+"""Every key an experiment file may have, read from the schema in schema.py and nowhere else."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ class ConfigKey(NamedTuple):
 
 @cache
 def config_keys() -> Mapping[str, ConfigKey]:
-    """All sections and settings by dotted name, in the order of config.py."""
+    """All sections and settings by dotted name, in the order of schema.py."""
     schema = Config.model_json_schema()
     return {key.name: key for key in _keys("", schema, schema["$defs"])}
 

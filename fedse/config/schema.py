@@ -150,7 +150,7 @@ class AggregateSection(Section):
     """Fewer valid replies than this end the run; votes and abstentions both count."""
     goal: Annotated[int, Field(ge=0)] = 0
     """Valid replies that close a round at once; 0 = all. Of more than 20 members only a third more
-    than this are asked, drawn anew each round; a reply that comes later is never averaged."""
+    than this are asked, drawn again each round; a reply that comes later is never averaged."""
     deadline: Annotated[float, Field(gt=0)] = 3600.0
     """Seconds a round waits for replies (Flower driver)."""
     rejoin: Annotated[float, Field(ge=0)] = 90.0

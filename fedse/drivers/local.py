@@ -43,20 +43,20 @@ class InProcess:
 def worker_pool(run: Run, open_site: OpenSite) -> Iterator[Ask]:
     """Asks the clients in worker processes; any worker can serve any client, from its folder.
 
-    Left by an exception, such as Ctrl-C, it begins with no other client and waits for none.
+    When it is left by an exception, such as Ctrl-C, no other client is asked and none is awaited.
     """
-    # No queue: its lock could be held for ever by a worker that was killed.
+    # Not a queue: a worker that is killed could hold its lock for ever.
     events, write_end = get_context("spawn").Pipe(duplex=False)
     lock, config = get_context("spawn").Lock(), run.config
     count = min(config.run.workers, len(config.clients))
     relay = threading.Thread(target=_relay, args=(events, run.emit), daemon=True)
     relay.start()
     try:
-        given = (config, run.path, open_site, write_end, lock)
-        with worker_processes(count, _prepare, *given) as workers:
+        arguments = (config, run.path, open_site, write_end, lock)
+        with worker_processes(count, _prepare, *arguments) as workers:
             yield partial(_ask, workers, config)
     finally:
-        # The workers are gone, so the relay now comes to the end of what they said.
+        # The workers are gone, so the relay now reaches the end of their events.
         write_end.close()
         relay.join()
         events.close()
@@ -71,10 +71,10 @@ def _ask(
     skip: Collection[str] = (),
 ) -> Iterator[Delivery]:
     data = adapter.to_bytes()
-    wanted = [client.name for client in config.clients if client.name not in skip]
-    asked = [workers.submit(_answer, client, request, data) for client in wanted]
-    for done in as_completed(asked):
-        yield done.result()
+    names = [client.name for client in config.clients if client.name not in skip]
+    futures = [workers.submit(_answer, name, request, data) for name in names]
+    for future in as_completed(futures):
+        yield future.result()
 
 
 def _relay(events: Connection, emit: Emit) -> None:

@@ -1,6 +1,6 @@
 """The round loop every driver shares: ask the members, merge, commit, announce, repeat.
 
-A driver supplies one thing: a way to ask all members and hear what each answers. So the local
+A driver supplies one thing: a way to ask all members and receive their answers. So the local
 driver and a Flower deployment differ in transport only.
 """
 
@@ -23,11 +23,11 @@ from fedse.store.run import Run
 from fedse.types import Adapter, ClientStats, Clock, Drift, Exclusion, RoundResult
 
 SIDE_BY_SIDE = 256 << 20
-"""Bytes of replies up to which they are measured against each other, all in memory at once."""
+"""Total bytes of replies up to which all are held in memory at once, to measure their drift."""
 
 
 def federate(run: Run, ask: Ask, *, clock: Clock) -> Adapter:
-    """All rounds are committed; the final global adapter. Goes on where an earlier run ended."""
+    """All rounds are committed; returns the final global adapter. Goes on where it was stopped."""
     rounds = run.config.run.rounds
     run.begin(initial_adapter(run.spec, seed=run.config.run.seed))
     ledger = run_ledger(run, clock=clock)
@@ -47,14 +47,14 @@ def federate(run: Run, ask: Ask, *, clock: Clock) -> Adapter:
 
 def _final_eval(run: Run, ask: Ask, rounds: int, final: Adapter, past: StrikeHistory) -> None:
     out = _quarantined(run, past)
-    # A client that told its result before an interruption answers again from its outbox.
+    # A client that reported its result before an interruption answers again from its outbox.
     if not run.config.eval.episodes or len(run.evals(rounds)) >= len(run.config.clients) - len(out):
         return
-    heard: set[str] = set()
+    answered: set[str] = set()
     for delivery in ask(_request(run, rounds + 1, final, train=False), final, skip=out):
-        if delivery.client not in out and not _exclusion(run, delivery, heard, ()):
+        if delivery.client not in out and not _exclusion(run, delivery, answered, ()):
             _record_eval(run, rounds, delivery.client, delivery.stats)
-            heard.add(delivery.client)
+            answered.add(delivery.client)
 
 
 def _round(
@@ -62,9 +62,9 @@ def _round(
 ) -> RoundResult:
     started, current = clock(), run.adapter(index - 1)
     run.emit("round.started", round=index, rounds=run.config.run.rounds)
-    answers, faults = _heard(run, ask, index, current, past)
+    answers, faults = _collect(run, ask, index, current, past)
     run.emit("aggregate.started", round=index, answers=len(answers))
-    merged = _merged(run, index, current, answers)
+    merged = _merge(run, index, current, answers)
     _record_evals(run, index - 1, merged, answers)
     excluded = (*merged.excluded, *faults)
     _require_enough(run, index, len(merged.voters) + len(merged.abstained), excluded)
@@ -96,15 +96,15 @@ def _commit(run: Run, ledger: Ledger, result: RoundResult) -> None:
     _forget_inbox(run)
 
 
-def _heard(
+def _collect(
     run: Run, ask: Ask, index: int, current: Adapter, past: StrikeHistory
 ) -> tuple[dict[str, Answer], list[Exclusion]]:
-    """The replies that can be used so far, and whose cannot; those in quarantine are not read."""
+    """The replies that can be used, and the exclusions; members in quarantine are not asked."""
     out, stale = _quarantined(run, past), past.adapters - {current.digest}
     answers: dict[str, Answer] = {}
     faults = list(out.values())
-    for known in faults:
-        _announce(run, index, Delivery(known.client, ClientStats(), exclusion=known))
+    for fault in faults:
+        _announce(run, index, Delivery(fault.client, ClientStats(), exclusion=fault))
     for delivery in ask(_request(run, index, current, train=True), current, skip=out):
         if delivery.client in out:
             continue
@@ -113,7 +113,7 @@ def _heard(
         if exclusion:
             faults.append(exclusion)
         else:
-            answers[delivery.client] = _held(run, index, delivery)
+            answers[delivery.client] = _hold(run, index, delivery)
     return answers, faults
 
 
@@ -122,13 +122,13 @@ def _quarantined(run: Run, past: StrikeHistory) -> dict[str, Exclusion]:
     return quarantined(past, members, limit=run.config.aggregate.strikes)
 
 
-def _merged(run: Run, index: int, current: Adapter, answers: dict[str, Answer]) -> Merged:
-    """What the algorithm makes of the replies, within the bounds that the next round checks."""
-    weighed = []
+def _merge(run: Run, index: int, current: Adapter, answers: dict[str, Answer]) -> Merged:
+    """The merged adapter, within the bounds that the next round checks."""
+    capped = []
     for client, stats, read in answers.values():
         lessons = {"buffered": cap_lessons(stats.buffered, run.config, round=index)}
-        weighed.append(Answer(client, stats.model_copy(update=lessons), read))
-    merged = server_round(current, weighed, run.config)
+        capped.append(Answer(client, stats.model_copy(update=lessons), read))
+    merged = server_round(current, capped, run.config)
     adapter = shrink_to_bound(merged.adapter, max_norm=run.config.aggregate.max_norm)
     return merged._replace(adapter=adapter)
 
@@ -156,14 +156,14 @@ def _request(run: Run, index: int, adapter: Adapter, *, train: bool) -> Request:
 
 
 def _exclusion(
-    run: Run, delivery: Delivery, heard: Collection[str], stale: Collection[str]
+    run: Run, delivery: Delivery, answered: Collection[str], stale: Collection[str]
 ) -> Exclusion | None:
     """Why a delivery that arrived cannot be used; None = it can."""
     client, stats, adapter, _ = delivery
     config = run.config
     if client not in {member.name for member in config.clients}:
         return Exclusion(client=client, kind="failed", reason="is not a member of this experiment")
-    if client in heard:
+    if client in answered:
         return Exclusion(client=client, kind="failed", reason="answered twice in one round")
     broken = ""
     if stats.played > config.rollout.episodes or stats.eval_played > config.eval.episodes:
@@ -175,7 +175,7 @@ def _exclusion(
     return Exclusion(client=client, kind="rejected", reason=broken) if broken else None
 
 
-def _held(run: Run, index: int, delivery: Delivery) -> Answer:
+def _hold(run: Run, index: int, delivery: Delivery) -> Answer:
     """The reply with its adapter on disk, so that a thousand of them fit in memory."""
     if delivery.adapter is None:
         return Answer(delivery.client, delivery.stats, None)
@@ -185,7 +185,7 @@ def _held(run: Run, index: int, delivery: Delivery) -> Answer:
 
 
 def _record_evals(run: Run, round: int, merged: Merged, answers: dict[str, Answer]) -> None:
-    """What was measured of the adapter after `round` is on record, but by no rejected reply."""
+    """The evaluations of the adapter after `round` are on record, but not from rejected replies."""
     for one in merged.excluded:
         run.emit("answer.excluded", round=round + 1, client=one.client, reason=one.text)
     for client in sorted({*answers} - {one.client for one in merged.excluded}):
@@ -234,13 +234,13 @@ def _require_enough(run: Run, index: int, valid: int, excluded: tuple[Exclusion,
 
 
 def _absent(run: Run, answers: dict[str, Answer], faults: list[Exclusion]) -> tuple[str, ...]:
-    heard = {*answers, *(fault.client for fault in faults)}
-    return tuple(sorted({client.name for client in run.config.clients} - heard))
+    answered = {*answers, *(fault.client for fault in faults)}
+    return tuple(sorted({client.name for client in run.config.clients} - answered))
 
 
 def _export(run: Run, index: int) -> None:
     folder = run.adapter_folder(index)
-    # A resumed run looks here for every earlier round, and need not read its adapter.
+    # A resumed run comes here for every earlier round; the adapter is read only if needed.
     if not folder.exists():
         export_whole(run.adapter(index), folder)
 

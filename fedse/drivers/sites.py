@@ -27,13 +27,13 @@ class Sites:
         self._open: dict[str, Site] = {}
 
     def answer(self, client: str, request: Request, data: bytes, emit: Emit) -> Delivery:
-        """The client's answer; a client that breaks is data, not the end of the round."""
+        """The client's answer; the failure of a client is data and does not end the round."""
         try:
             if client not in self._open:
                 home = self._path / "clients" / client
                 self._open[client] = self._open_site(self._config, client, home, clock=self._clock)
-            done = serve(request, data, self._open[client], self._config, emit=emit)
+            reply = serve(request, data, self._open[client], self._config, emit=emit)
         except FedSEError as error:
-            todo = f"; next: {error.hint}" if error.hint else ""
-            return undelivered(client, "failed", f"{error}{todo}")
-        return Delivery(client, done.stats, done.adapter)
+            hint = f"; next: {error.hint}" if error.hint else ""
+            return undelivered(client, "failed", f"{error}{hint}")
+        return Delivery(client, reply.stats, reply.adapter)

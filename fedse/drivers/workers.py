@@ -13,14 +13,14 @@ from multiprocessing.connection import wait
 from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any, NamedTuple, TypeVar
 
-# What a worker has to end the programs and files it opened; then it is killed.
+# The time a worker has to close the programs and files it opened; then it is killed.
 GRACE_SECONDS = 1.0
 
 T = TypeVar("T")
 
 
 class _OwnProcesses(SpawnContext):
-    """Starts processes as `spawn` does, and knows which ones."""
+    """Starts processes as `spawn` does, and keeps a list of them."""
 
     def __init__(self) -> None:
         self.started: list[SpawnProcess] = []
@@ -49,15 +49,15 @@ def nothing() -> None:
 
 @contextmanager
 def worker_processes(
-    count: int, prepare: Callable[..., None] = nothing, *given: Any
+    count: int, prepare: Callable[..., None] = nothing, *arguments: Any
 ) -> Iterator[Workers]:
-    """Up to `count` processes, each of which calls `prepare(*given)` first.
+    """Up to `count` processes, each of which calls `prepare(*arguments)` first.
 
     At the end of the block all work is done. When the block is left by an exception, Ctrl-C
     included, no waiting work is begun and all processes are gone, within about GRACE_SECONDS.
     """
     context = _OwnProcesses()
-    executor = ProcessPoolExecutor(count, context, _start, (prepare, *given))
+    executor = ProcessPoolExecutor(count, context, _start, (prepare, *arguments))
     try:
         yield Workers(executor)
     except BaseException:
@@ -69,24 +69,24 @@ def worker_processes(
 
 @contextmanager
 def _interrupt_later() -> Iterator[None]:
-    """Ctrl-C inside the block is answered at its end; a process started in it is not reached.
+    """Ctrl-C inside the block is handled at its end; a process started in it does not receive it.
 
     Only the main thread is ever interrupted, so in any other there is nothing to do.
     """
-    answer = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(answer):
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
         yield
         return
-    came: list[tuple[int, Any]] = []
-    signal.signal(signal.SIGINT, lambda number, frame: came.append((number, frame)))
+    signals: list[tuple[int, Any]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: signals.append((number, frame)))
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        signal.signal(signal.SIGINT, answer)
-    if came:
-        answer(*came[0])
+        signal.signal(signal.SIGINT, handler)
+    if signals:
+        handler(*signals[0])
 
 
 def _stop(processes: list[SpawnProcess]) -> None:
@@ -101,13 +101,13 @@ def _stop(processes: list[SpawnProcess]) -> None:
             process.kill()
 
 
-def _start(prepare: Callable[..., None], *given: Any) -> None:
-    # A terminal sends Ctrl-C to all of its processes; only the starter is to answer it.
+def _start(prepare: Callable[..., None], *arguments: Any) -> None:
+    # A terminal sends Ctrl-C to all of its processes; only the parent process handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    prepare(*given)
+    prepare(*arguments)
 
 
 def _end_with_parent() -> None:
@@ -121,5 +121,5 @@ def _do(act: Callable[..., T], *args: Any) -> T:
     try:
         return act(*args)
     except SystemExit:
-        # The pool would take this for an answer, and begin with the next piece of work.
+        # The pool would take this for a result, and start the next piece of work.
         os._exit(1)

@@ -122,7 +122,7 @@ def _module(name: str, module: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise  # the module is there, and needs one that is not
-        near = did_you_mean(top, [found.name for found in iter_modules(["."])])
+        near = did_you_mean(top, [entry.name for entry in iter_modules(["."])])
         raise ConfigError(
             f"environment {name!r}: there is no module {error.name!r} here{near}",
             hint=f"run the command in the folder that holds {top}.py, or install it",
@@ -130,9 +130,9 @@ def _module(name: str, module: str) -> ModuleType:
 
 
 def _member(name: str, module: ModuleType, attribute: str) -> Callable[..., Any]:
-    found: Callable[..., Any] | None = getattr(module, attribute, None) if attribute else None
-    if callable(found):
-        return found
+    value: Callable[..., Any] | None = getattr(module, attribute, None) if attribute else None
+    if callable(value):
+        return value
     classes = [key for key, value in vars(module).items() if isinstance(value, type)]
     named = f"{attribute!r}" if attribute else "class named after the colon"
     raise ConfigError(

@@ -1,6 +1,6 @@
 """Episodes as one Parquet file that TRL and `datasets` read: one chat a row, in `messages`.
 
-All of the file is there or none of it, and only its owner can read it.
+The file is complete or absent, and only its owner can read it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -37,7 +37,7 @@ COLUMNS: Mapping[str, str] = {
 
 
 def write_parquet(rows: Iterable[Mapping[str, Any]], out: Path) -> int:
-    """`out` holds `rows`, as `fedse.exports.episodes.row_of` makes them; how many there are."""
+    """`out` holds `rows`, as `fedse.exports.episodes.row_of` makes them; returns their number."""
     require_packages("Parquet", "pyarrow", extra="parquet")
     import pyarrow
     from pyarrow.parquet import ParquetWriter

@@ -56,9 +56,9 @@ class Card(Record):
     link_port: int
     """The SuperLink's, on the loopback address."""
     bundle: str
-    """sha256 of the app bundle sites are told to accept."""
+    """sha256 of the app bundle sites must accept."""
     fingerprint: str
-    """Of the key that signs invitations; sites hear it by another way than the invitation."""
+    """Of the key that signs invitations; sites get it over another channel than the invitation."""
 
 
 class Federation(NamedTuple):
@@ -100,7 +100,7 @@ def create(
             path.mkdir(parents=True, mode=0o700)
         except FileExistsError:
             raise ConfigError(
-                f"{path} exists already", hint="name a new folder: --out FOLDER"
+                f"{path} already exists", hint="name a new folder: --out FOLDER"
             ) from None
     path = path.resolve()
     try:
@@ -129,7 +129,7 @@ def _make_keys(folder: Path, host: str, now: datetime) -> Ed25519PrivateKey:
 def open_federation(path: Path) -> Federation:
     if not (path / CARD).is_file():
         raise ConfigError(
-            f"{path} is no federation, it has no {CARD}",
+            f"{path} is not a federation: it has no {CARD}",
             hint="name the federation's folder with --dir; to make one: "
             f"fedse federation create CONFIG --out {path} --host NAME",
         )
@@ -143,12 +143,12 @@ def invite(federation: Federation, site: str, *, nonce: str, now: int, hours: fl
     path, card = federation
     expires = now + round(hours * 3600)
     with _hints_name(path):
-        listed = with_invitation(federation.sites, site, nonce=nonce, expires=expires)
+        enrolment = with_invitation(federation.sites, site, nonce=nonce, expires=expires)
     key = Ed25519PrivateKey.from_private_bytes((path / KEYS / SIGNING).read_bytes())
     run = open_run(federation.run, clock=lambda: float(now))
     run.close()
     config = run.config
-    offered = Invite(
+    invitation = Invite(
         fedse=__version__,
         federation=card.name,
         experiment=config.run.name,
@@ -169,28 +169,28 @@ def invite(federation: Federation, site: str, *, nonce: str, now: int, hours: fl
         signer=public_hex(key),
     )
     (path / "invites").mkdir(exist_ok=True, mode=0o700)
-    file = write_invite(path / "invites" / f"{site}.invite.json", offered, key)
-    write_list(path / LIST, listed)
+    file = write_invite(path / "invites" / f"{site}.invite.json", invitation, key)
+    write_list(path / LIST, enrolment)
     return file
 
 
 def enrol(federation: Federation, request: EnrolmentRequest, *, now: float) -> Path:
     """The site is on the list; the file with its public key."""
     with _hints_name(federation.path):
-        listed = with_enrolment(federation.sites, request, now=now)
+        enrolment = with_enrolment(federation.sites, request, now=now)
     folder = federation.path / "sites"
     folder.mkdir(exist_ok=True, mode=0o700)
     key = folder / f"{request.site}.pub"
     write_durably(key, f"{request.public_key}\n".encode())
-    write_list(federation.path / LIST, listed)
+    write_list(federation.path / LIST, enrolment)
     return key
 
 
 def revoke(federation: Federation, site: str) -> None:
-    """The site is on the list no more; its key is never taken again."""
+    """The site is no longer on the list; its key is never accepted again."""
     with _hints_name(federation.path):
-        listed = with_revocation(federation.sites, site)
-    write_list(federation.path / LIST, listed)
+        enrolment = with_revocation(federation.sites, site)
+    write_list(federation.path / LIST, enrolment)
     (federation.path / "sites" / f"{site}.pub").unlink(missing_ok=True)
 
 
@@ -206,12 +206,12 @@ def _hints_name(folder: Path) -> Iterator[None]:
 
 
 def nodes(federation: Federation) -> dict[str, int]:
-    """Ids under which the SuperLink knows the sites it was told of."""
+    """The ids under which sites are registered at the SuperLink."""
     file = federation.path / "nodes.json"
     with boundary(StoreError, f"{file}"):
-        found: dict[str, int] = json.loads(file.read_text()) if file.exists() else {}
-    return found
+        ids: dict[str, int] = json.loads(file.read_text()) if file.exists() else {}
+    return ids
 
 
-def write_nodes(federation: Federation, known: dict[str, int]) -> None:
-    write_durably(federation.path / "nodes.json", json.dumps(known, indent=2).encode())
+def write_nodes(federation: Federation, ids: dict[str, int]) -> None:
+    write_durably(federation.path / "nodes.json", json.dumps(ids, indent=2).encode())

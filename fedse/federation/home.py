@@ -30,7 +30,7 @@ SITE, EXPERIMENT, POLICY, AUTHORITY, REQUEST = (
     "ca.crt",
     "enrolment.json",
 )
-# Other members' environments are theirs; the schema wants a word.
+# The environments of other members are not known here, but the schema requires a value.
 ELSEWHERE = "elsewhere"
 
 
@@ -83,12 +83,12 @@ def agreed_config(
         )
     again = f"add --base FOLDER to the command: the folder with your copy of {invite.base}"
     try:
-        found = spec_of(config).identity
+        identity = spec_of(config).identity
     except MachineError as error:
         raise MachineError(
             f"the federation's base model {invite.base!r} is not here: {error}", hint=again
         ) from error
-    if found != invite.spec:
+    if identity != invite.spec:
         raise MachineError(
             f"the base model {config.model.base!r} here is not the federation's "
             f"({invite.base}): other weights, tokenizer or layout",
@@ -106,7 +106,7 @@ def join(invite: Invite, config: Config, path: Path, *, bundle: str) -> Home:
         )
     if (path / SITE).exists():
         raise ConfigError(
-            f"{path} belongs to a federation already, and a folder keeps the experience of one",
+            f"{path} already belongs to a federation, and a folder holds the data of one",
             hint="name a new folder: --home FOLDER",
         )
     elsewhere = "choose a folder you may write to: --home FOLDER"
@@ -137,7 +137,7 @@ def open_home(path: Path) -> Home:
     """The site in `path`, still what it agreed to be: settings, base model and rules."""
     if not (path / SITE).is_file():
         raise ConfigError(
-            f"{path} is no site's home, it has no {SITE}",
+            f"{path} is not the home of a site: it has no {SITE}",
             hint="name the site's folder with --home; to make one: "
             f"fedse site join INVITE --home {path} --env ENV",
         )
@@ -146,7 +146,7 @@ def open_home(path: Path) -> Home:
     config = load_config(path / EXPERIMENT)
     if config.agreed_digest() != card.agreed:
         raise ConfigError(
-            f"{path / EXPERIMENT} is not what was agreed any more",
+            f"{path / EXPERIMENT} is no longer what was agreed",
             hint="undo the change; env, options, base, threads and workers are yours to change",
         )
     if spec_of(config).identity != card.spec:

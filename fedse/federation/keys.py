@@ -1,7 +1,7 @@
 """Keys and certificates of a deployment: an own authority, the server's certificate, node keys.
 
 Private keys are readable by their owner only. The authority's key is never written: it signs one
-server certificate and is forgotten, so the file cannot be stolen.
+server certificate and is discarded, so it cannot be stolen.
 """
 
 from collections.abc import Sequence

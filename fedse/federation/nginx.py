@@ -1,7 +1,7 @@
 """An nginx configuration that lets sites reach Flower's fleet routes and nothing else.
 
-In Flower 1.41 one port serves the fleet, control and runtime routes, and the control routes ask
-nobody who they are: whoever reaches them can register nodes and submit code. So the SuperLink
+In Flower 1.41 one port serves the fleet, control and runtime routes, and the control routes
+have no authentication: whoever reaches them can register nodes and submit code. So the SuperLink
 listens on the loopback address, and nginx passes on the requests named here one by one. Each
 location names the path it passes on, so no spelling of another path can reach the SuperLink.
 """

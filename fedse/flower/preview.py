@@ -135,10 +135,12 @@ class _Unsent:
 def _headers() -> dict[str, str]:
     unsent = _Unsent()
     # Built as Flower's SuperNode builds its own (flwr.supernode.fleet_http_connection).
-    says = [
+    interceptors = [
         RuntimeVersionHttpInterceptor("SuperNode"),
         NodeAuthHttpInterceptor(*generate_key_pairs()),
     ]
-    with FleetHttpClient.from_server_address("server", True, None, [*says, unsent]) as client:
+    with FleetHttpClient.from_server_address(
+        "server", True, None, [*interceptors, unsent]
+    ) as client:
         client.PullMessages(PullMessagesRequest())
     return unsent.headers

@@ -62,14 +62,14 @@ def same_signer(folder: Path, public: str) -> Signer:
             hint=f"put the key back, or move ledger.jsonl and {PUBLIC} away to begin a new ledger",
         )
     with boundary(StoreError, f"ledger key in {folder}"):
-        pen = _signer(folder)
-    if pen.public != public:
+        signer = _signer(folder)
+    if signer.public != public:
         raise StoreError(
             f"the ledger in {folder} is signed with key {public[:12]}, "
-            f"{PRIVATE} is {pen.public[:12]}",
+            f"{PRIVATE} is {signer.public[:12]}",
             hint="put the key back, or move ledger.jsonl away to begin a new ledger",
         )
-    return pen
+    return signer
 
 
 def read_public(path: Path) -> str:
@@ -96,7 +96,7 @@ def signed_by(public: str, message: bytes, signature: str) -> bool:
         Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)).verify(raw, message)
     except (InvalidSignature, ValueError):
         return False
-    # Hex has two spellings of a letter; one signature has one spelling.
+    # Hex digits may be upper or lower case; only lower case is accepted.
     return raw.hex() == signature
 
 

@@ -43,7 +43,7 @@ class Keep(Protocol):
     ) -> list[Trajectory]: ...
 
 
-def play_anew(chunk: Chunk, play: Callable[[], list[Trajectory]]) -> list[Trajectory]:
+def play_always(chunk: Chunk, play: Callable[[], list[Trajectory]]) -> list[Trajectory]:
     """Nothing is kept from one attempt to the next."""
     return play()
 
@@ -91,15 +91,15 @@ def rollout(
     max_turns: int | None = None,
     seed: int,
     progress: Callable[[int, int], None] = lambda played, succeeded: None,
-    keep: Keep = play_anew,
+    keep: Keep = play_always,
 ) -> list[Trajectory]:
     """One trajectory per game, in the order of `games`; each chunk went through `keep`."""
     played: list[Trajectory] = []
     for start in range(0, len(games), batch):
-        own = tuple(games[start : start + batch])
+        chunk_games = tuple(games[start : start + batch])
         # A chunk's randomness does not depend on the chunks before it, so each can be kept.
-        its_seed = seed_of(seed, "rollout", start)
-        chunk = Chunk(start, own, policy.name, round, max_turns, its_seed)
+        chunk_seed = seed_of(seed, "rollout", start)
+        chunk = Chunk(start, chunk_games, policy.name, round, max_turns, chunk_seed)
         played += keep(chunk, partial(_play, chunk, make_env, policy))
         progress(len(played), sum(episode.success for episode in played))
     return played
@@ -118,7 +118,7 @@ def _play(chunk: Chunk, make_env: EnvFactory, policy: Policy) -> list[Trajectory
         _advance(still_open, policy, seed_of(chunk.seed, turn))
     for episode in episodes:
         _close(episode.env)
-    return [_finished(episode, policy.name, chunk.round) for episode in episodes]
+    return [_trajectory(episode, policy.name, chunk.round) for episode in episodes]
 
 
 def _advance(episodes: Sequence[_Episode], policy: Policy, seed: int) -> None:
@@ -142,7 +142,7 @@ def _advance(episodes: Sequence[_Episode], policy: Policy, seed: int) -> None:
         episode.attempt("step", partial(episode.env.step, reply.text))
 
 
-def _finished(episode: _Episode, policy: str, round: int) -> Trajectory:
+def _trajectory(episode: _Episode, policy: str, round: int) -> Trajectory:
     return Trajectory(
         task=episode.game.task,
         seed=episode.game.seed,
@@ -158,8 +158,8 @@ def _finished(episode: _Episode, policy: str, round: int) -> Trajectory:
 def demonstrate(games: Sequence[Game], make_env: EnvFactory, *, hint: str = "") -> list[Trajectory]:
     """The scripted expert's episodes, successful ones only; D_train(0) of the paper.
 
-    An episode the environment breaks is left out; that all of them break is an EnvError, whose
-    `hint` is the command that checks the environment.
+    An episode the environment breaks is left out. If all of them break, an EnvError says so, and
+    its `hint` is the command that checks the environment.
     """
     env = make_env()
     if not isinstance(env, ExpertEnv):
@@ -167,14 +167,15 @@ def demonstrate(games: Sequence[Game], make_env: EnvFactory, *, hint: str = "") 
             f"environment {env.name!r} has no scripted expert, so it cannot demonstrate",
             hint="set buffer.demonstrations = 0, or give the environment expert() and actions()",
         )
-    shown = [scripted_episode(game, env, lambda e: e.expert(), name="expert") for game in games]
+    episodes = [scripted_episode(game, env, lambda e: e.expert(), name="expert") for game in games]
     _close(env)
-    if shown and all(episode.outcome == "broken" for episode in shown):
+    if episodes and all(episode.outcome == "broken" for episode in episodes):
+        count, first = len(episodes), _first(episodes)
         raise EnvError(
-            f"environment {env.name!r}: all {len(shown)} demonstrations broke, {_first(shown)}",
+            f"environment {env.name!r}: all {count} demonstrations broke, {first}",
             hint=hint or f"fedse env check {env.name}",
         )
-    return [episode for episode in shown if episode.success]
+    return [episode for episode in episodes if episode.success]
 
 
 def scripted_episode(
@@ -192,7 +193,7 @@ def scripted_episode(
     episode.attempt("reset", partial(env.reset, game.task, seed=game.seed))
     while episode.outcome is None and len(episode.turns) < env.max_turns:
         episode.attempt("step", move)
-    return _finished(episode, name, 0)
+    return _trajectory(episode, name, 0)
 
 
 def _close(env: Env) -> None:

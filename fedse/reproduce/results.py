@@ -1,7 +1,7 @@
-"""Findings -> a table: every arm's success with its interval, every question with its answer.
+"""Results of jobs -> a table: every arm's success with its interval, every question's answer.
 
 The file this makes holds every game of every seed, so each figure of the docs is computed from it
-and anybody can compute another.
+and anybody can compute others.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,7 +44,7 @@ class SeedResult(Record):
 
 
 class TableResult(Record):
-    """All a table needs to be drawn."""
+    """All that is needed to draw a table."""
 
     schema_version: int = SCHEMA_VERSION
     table: str
@@ -74,7 +74,7 @@ class Line(NamedTuple):
 
 
 class AnswerTo(NamedTuple):
-    """What a question came to; differences are `better` minus `worse`."""
+    """The answer to a question; differences are `better` minus `worse`."""
 
     question: Question
     found: Differences
@@ -87,35 +87,35 @@ class AnswerTo(NamedTuple):
         return verdict_of(self.found.micro, self.p_holm)
 
 
-def gather(jobs: Sequence[Job], found: Mapping[str, Found]) -> dict[str, dict[int, SeedResult]]:
+def gather(jobs: Sequence[Job], results: Mapping[str, Found]) -> dict[str, dict[int, SeedResult]]:
     """Every arm's seeds, the lone clients of an arm together."""
     parts: dict[tuple[str, int], list[tuple[Job, Found]]] = {}
     for job in jobs:
-        parts.setdefault((job.arm, job.seed), []).append((job, found[key_of(job.config)]))
+        parts.setdefault((job.arm, job.seed), []).append((job, results[key_of(job.config)]))
     arms: dict[str, dict[int, SeedResult]] = {}
     for (arm, seed), done in parts.items():
-        arms.setdefault(arm, {})[seed] = _together(done)
+        arms.setdefault(arm, {})[seed] = _combine(done)
     return arms
 
 
-def _together(done: Sequence[tuple[Job, Found]]) -> SeedResult:
-    found = [part for _, part in done]
-    rounds = sorted({round for part in found for round in part.curve})
-    merged = [d for d in found[0].drift if d and len(d.cosine) > 1]
-    averaged = merged and not done[0][0].config.buffer.pooled
+def _combine(parts: Sequence[tuple[Job, Found]]) -> SeedResult:
+    results = [part for _, part in parts]
+    rounds = sorted({round for part in results for round in part.curve})
+    merged = [d for d in results[0].drift if d and len(d.cosine) > 1]
+    averaged = merged and not parts[0][0].config.buffer.pooled
     cosines = [sum(d.cosine.values()) / len(d.cosine) for d in merged]
     return SeedResult(
-        clients={client: bits for part in found for client, bits in part.clients.items()},
+        clients={client: bits for part in results for client, bits in part.clients.items()},
         curve={
-            round: {c: count for part in found for c, count in part.curve.get(round, {}).items()}
+            round: {c: count for part in results for c, count in part.curve.get(round, {}).items()}
             for round in rounds
         },
-        adapters={job.config.run.name: part.adapter for job, part in done},
-        bytes_moved=sum(part.bytes_moved for part in found) if averaged else 0,
-        payload=found[0].payload,
+        adapters={job.config.run.name: part.adapter for job, part in parts},
+        bytes_moved=sum(part.bytes_moved for part in results) if averaged else 0,
+        payload=results[0].payload,
         merge_error=(merged[0].merge_error, merged[-1].merge_error) if averaged else None,
         cosine=(cosines[0], cosines[-1]) if averaged else None,
-        cpu_seconds=round(sum(part.cpu_seconds for part in found), 1),
+        cpu_seconds=round(sum(part.cpu_seconds for part in results), 1),
     )
 
 
@@ -153,17 +153,17 @@ def _rates(
 
 def answers(result: TableResult) -> list[AnswerTo]:
     """Every question with paired intervals over seeds and games, p corrected for their number."""
-    asked = [Question(*pair) for pair in result.questions]
-    found = {question: _difference(result, question) for question in asked}
-    p = holm({" ".join(question): found[question].micro.p for question in asked})
+    questions = [Question(*pair) for pair in result.questions]
+    differences = {question: _difference(result, question) for question in questions}
+    p = holm({" ".join(question): differences[question].micro.p for question in questions})
     return [
         AnswerTo(
             question,
-            found[question],
+            differences[question],
             p[" ".join(question)],
-            _detectable(result, question, found[question], len(asked)),
+            _detectable(result, question, differences[question], len(questions)),
         )
-        for question in asked
+        for question in questions
     ]
 
 
@@ -181,13 +181,13 @@ def _blocks(result: TableResult, arm: str) -> dict[str, Blocks]:
 
 
 def _detectable(
-    result: TableResult, question: Question, found: Differences, questions: int
+    result: TableResult, question: Question, differences: Differences, questions: int
 ) -> float:
     better, worse = (_blocks(result, arm) for arm in question)
     seeds = result.arms[question.worse]
     rate = micro([*_rates(seeds, result.worlds[question.worse], last=True).values()])
     return smallest_detectable(
-        found.micro,
+        differences.micro,
         games=rate.n,
         rate=rate.value,
         discordant=discordant_share(better, worse),

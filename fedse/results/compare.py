@@ -122,7 +122,7 @@ def _unequal_rounds(results: Sequence[ArmResult]) -> list[str]:
 
 
 def _comparable(arms: list[Arm]) -> tuple[list[Arm], list[str]]:
-    """Only the seeds every arm has, if there are any; what was left out is told."""
+    """Only the seeds every arm has, if there are any, and a note on what was left out."""
     common = set.intersection(*(set(arm.runs) for arm in arms))
     extra = sorted({seed for arm in arms for seed in arm.runs} - common)
     if not common or not extra:
@@ -135,24 +135,24 @@ def _common(
     arms: Sequence[Arm], measured: Mapping[Path, Mapping[str, Rate]]
 ) -> tuple[list[str], list[str]]:
     """Clients measured in the same environment in every run, and the others."""
-    known = [
+    of_runs = [
         {(c.name, c.env) for c in arm.config.clients if c.name in measured[run]}
         for arm in arms
         for run in arm.runs.values()
     ]
-    common = sorted(name for name, _ in set.intersection(*known))
+    common = sorted(name for name, _ in set.intersection(*of_runs))
     if not common:
         raise StoreError("these runs have no client in common that was measured in all of them")
-    return common, sorted({name for found in known for name, _ in found} - {*common})
+    return common, sorted({name for clients in of_runs for name, _ in clients} - {*common})
 
 
 def _result(
     arm: Arm, measured: Mapping[Path, Mapping[str, Rate]], clients: list[str], round: int | None
 ) -> ArmResult:
-    found = {
+    client_rates = {
         client: micro([measured[run][client] for run in arm.runs.values()]) for client in clients
     }
-    envs = by_env(found, arm.config)
+    envs = by_env(client_rates, arm.config)
     rounds = tuple(evaluated_round(run, round) for run in arm.runs.values())
     return ArmResult(arm, rounds, envs, micro(list(envs.values())), macro(list(envs.values())))
 
@@ -164,19 +164,20 @@ def _contrast(
     try:
         pairs = _pairs(result.arm, reference.arm, clients, round)
     except StoreError as error:
-        found, why, split = _unpaired(result, reference), str(error), None
+        differences, why, split = _unpaired(result, reference), str(error), None
     else:
         env_of = {client.name: client.env for client in result.arm.config.clients}
         mine, theirs = (
             blocks_by_group([_won(pair[side]) for pair in pairs], env_of) for side in (0, 1)
         )
-        found, why = paired_differences(mine, theirs, seed=0), ""
+        differences, why = paired_differences(mine, theirs, seed=0), ""
         split = discordant_share(mine, theirs)
-    return Contrast(result.arm, why, result.all.n, seeds, found, split, found.micro.p, nan, nan)
+    n, p = result.all.n, differences.micro.p
+    return Contrast(result.arm, why, n, seeds, differences, split, p, nan, nan)
 
 
 def _pairs(arm: Arm, reference: Arm, clients: list[str], round: int | None) -> list[Pair]:
-    """For every seed, what both played; a StoreError where that cannot be had."""
+    """For every seed, the games both played; a StoreError if they are not available."""
     if arm.runs.keys() != reference.runs.keys():
         raise StoreError(f"{arm.label} and {reference.label} share no seed")
     pairs: list[Pair] = []
@@ -189,7 +190,7 @@ def _pairs(arm: Arm, reference: Arm, clients: list[str], round: int | None) -> l
 
 
 def _won(played: Played) -> dict[str, list[bool]]:
-    return {client: [game.success for game in found] for client, found in played.items()}
+    return {client: [game.success for game in own] for client, own in played.items()}
 
 
 def _unpaired(result: ArmResult, reference: ArmResult) -> Differences:

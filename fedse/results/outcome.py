@@ -82,7 +82,7 @@ def result_of(run: Run) -> RunResult:
         config=run.config,
         rounds=rounds,
         adapters={result.index: run.adapter_folder(result.index) for result in rounds},
-        success={index: found for index, found in measured.items() if found},
+        success={index: by_client for index, by_client in measured.items() if by_client},
     )
 
 

@@ -66,8 +66,8 @@ class RequestRefused(Exception):
 
     def as_json(self) -> dict[str, Any]:
         kind = "invalid_request_error" if self.status < 500 else "server_error"
-        told = {"message": str(self), "type": kind, "code": self.code, "param": self.param}
-        return {"error": told}
+        error = {"message": str(self), "type": kind, "code": self.code, "param": self.param}
+        return {"error": error}
 
 
 class ShownAndAnswered(NamedTuple):
@@ -225,9 +225,9 @@ def _reason(answer: Answered) -> str:
 
 
 def _usage(answer: Answered) -> dict[str, int]:
-    said = len(answer.reply.action_ids)
+    completion_tokens = len(answer.reply.action_ids)
     return {
         "prompt_tokens": answer.prompt_tokens,
-        "completion_tokens": said,
-        "total_tokens": answer.prompt_tokens + said,
+        "completion_tokens": completion_tokens,
+        "total_tokens": answer.prompt_tokens + completion_tokens,
     }

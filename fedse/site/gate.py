@@ -6,7 +6,7 @@ is in the outbox it is given again, else it is refused without work, also where 
 
 A veto: before it trains, the site lets the global adapter play its held-out games. If that solves
 a smaller share than the last adapter the site accepted, by more than `veto_drop`, nothing is
-trained from it and the site answers without a vote, with a number that says so. The reference
+trained from it and the site answers without a vote, with a fault number for it. The reference
 moves with every accepted adapter, so a decline in steps smaller than `veto_drop` is not seen.
 """
 
@@ -70,15 +70,17 @@ def handle_request(
         memory = policy.parent / MEMORY
         if vetoed(request, data, site, config, rules.veto_drop, memory=memory, emit=emit):
             emit("site.vetoed", client=site.client, round=request.round, adapter=request.adapter)
-            unasked = request.model_copy(update={"train": False})
-            return serve(unasked, data, site, config, emit=emit)._replace(fault=Fault.VETOED)
+            evaluation_only = request.model_copy(update={"train": False})
+            return serve(evaluation_only, data, site, config, emit=emit)._replace(
+                fault=Fault.VETOED
+            )
     return serve(request, data, site, config, emit=emit)
 
 
 def _require_current(request: Request, site: Site) -> None:
-    known, key = site.buffer, (request.experiment, request.round, request.digest)
-    if known.finished(*key) is None:
-        require_current(request, known.newest(request.experiment))
+    buffer, key = site.buffer, (request.experiment, request.round, request.digest)
+    if buffer.finished(*key) is None:
+        require_current(request, buffer.newest(request.experiment))
 
 
 def vetoed(
@@ -91,21 +93,21 @@ def vetoed(
     memory: Path,
     emit: Emit,
 ) -> bool:
-    """Whether the adapter is refused; either way it is remembered what it could do."""
-    known = _read(memory, config.run.name)
-    met = (known.accepted, known.vetoed)
-    found = next((m for m in met if m and m.adapter == request.adapter), None)
-    found = found or _measured(request, data, site, config, emit)
-    last = known.accepted
-    # Judged again even if it was met before: the owner may have changed the rule since.
-    verdict = last is not None and last.rate - found.rate > veto_drop + ROUNDING
-    now = known.model_copy(update={"vetoed" if verdict else "accepted": found})
-    if now != known:
-        write_durably(memory, now.model_dump_json(indent=2).encode())
+    """Whether the adapter is refused; its measure is stored either way."""
+    before = _read(memory, config.run.name)
+    measured = (before.accepted, before.vetoed)
+    measure = next((m for m in measured if m and m.adapter == request.adapter), None)
+    measure = measure or _measure(request, data, site, config, emit)
+    last = before.accepted
+    # Judged again even if it was measured before: the owner may have changed the rule since.
+    verdict = last is not None and last.rate - measure.rate > veto_drop + ROUNDING
+    after = before.model_copy(update={"vetoed" if verdict else "accepted": measure})
+    if after != before:
+        write_durably(memory, after.model_dump_json(indent=2).encode())
     return verdict
 
 
-def _measured(request: Request, data: bytes, site: Site, config: Config, emit: Emit) -> Measure:
+def _measure(request: Request, data: bytes, site: Site, config: Config, emit: Emit) -> Measure:
     adapter = check_request(request, data, config, site.spec)
     if not config.eval.episodes:
         raise ConfigError(
@@ -118,13 +120,13 @@ def _measured(request: Request, data: bytes, site: Site, config: Config, emit: E
 
 def once(play: Play) -> Play:
     """Plays as `play`, but the same games of one request only once: for the veto and the round."""
-    known: dict[Any, list[Trajectory]] = {}
+    played: dict[Any, list[Trajectory]] = {}
 
     def play_once(games: Any, *args: Any, **options: Any) -> list[Trajectory]:
         key = (tuple(games), options["round"], options["seed"])
-        if key not in known:
-            known[key] = play(games, *args, **options)
-        return known[key]
+        if key not in played:
+            played[key] = play(games, *args, **options)
+        return played[key]
 
     return play_once
 
@@ -133,5 +135,5 @@ def _read(memory: Path, experiment: str) -> Memory:
     if not memory.exists():
         return Memory(experiment=experiment)
     with boundary(StoreError, f"veto memory {memory}"):
-        known = Memory.model_validate_json(memory.read_bytes())
-    return known if known.experiment == experiment else Memory(experiment=experiment)
+        stored = Memory.model_validate_json(memory.read_bytes())
+    return stored if stored.experiment == experiment else Memory(experiment=experiment)

@@ -115,8 +115,10 @@ def add_demonstrations(site: Site, config: Config) -> None:
     if count and not site.buffer.added(experiment, 0):
         seed = seed_of(config.run.seed, site.client, "demonstrations")
         games = choose_games(site.tasks("train"), count, seed=seed)
-        shown = demonstrate(games, site.make_env, hint=check_hint(config.client(site.client)))
-        site.buffer.add(shown, experiment=experiment)
+        demonstrations = demonstrate(
+            games, site.make_env, hint=check_hint(config.client(site.client))
+        )
+        site.buffer.add(demonstrations, experiment=experiment)
 
 
 def check_hint(client: ClientSection) -> str:

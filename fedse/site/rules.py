@@ -1,7 +1,7 @@
 """The site's own rules, in a file the site owns; the server may tighten them and never loosen.
 
 Read again at every request, so a change counts at once, and a file that cannot be read refuses
-everything. Nothing in a request can change a rule: it names what is asked and brings no settings.
+everything. Nothing in a request can change a rule: it names the work and carries no settings.
 """
 
 import json
@@ -37,7 +37,7 @@ class SiteRules(Section):
 
 
 class RuleRefusal(FedSEError):
-    """The site's rules forbid what is asked; its number is all that leaves."""
+    """The site's rules forbid the request; only its fault number leaves the site."""
 
     def __init__(self, fault: Fault, message: str) -> None:
         super().__init__(message, hint="if you want to allow it, change the site's policy.toml")
@@ -82,7 +82,7 @@ def require_current(request: Request, newest: int | None) -> None:
     if newest is not None and request.round < newest:
         raise RuleRefusal(
             Fault.STALE,
-            f"asked for round {request.round} with a request not met before, the newest round "
+            f"asked for round {request.round} with a new request, the newest round "
             f"finished here is {newest}; earlier_rounds = true would allow it",
         )
 
@@ -97,10 +97,10 @@ def read_rules(path: Path) -> SiteRules:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"policy {path} is not TOML: {error}", hint=f"correct {path}") from None
     except ValidationError as error:
-        told = "; ".join(
+        problems = "; ".join(
             f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False)
         )
-        raise ConfigError(f"policy {path}: {told}", hint=f"correct {path}") from None
+        raise ConfigError(f"policy {path}: {problems}", hint=f"correct {path}") from None
 
 
 def write_rules(path: Path, policy: SiteRules) -> None:

@@ -29,8 +29,8 @@ def serve(request: Request, data: bytes, site: Site, config: Config, *, emit: Em
         done = SiteReply(update.stats, update.adapter.to_bytes() if update.adapter else None)
         site.buffer.finish(*key, done)
     if site.home is not None:
-        told = answer_entry(key, done, received=request.adapter, bytes_down=len(data))
-        note_answer(site.home, site.client, told, fresh=fresh, clock=site.clock)
+        entry = answer_entry(key, done, received=request.adapter, bytes_down=len(data))
+        note_answer(site.home, site.client, entry, fresh=fresh, clock=site.clock)
     emit("upload.started", client=site.client, round=request.round, bytes=len(done.adapter or b""))
     return done
 
@@ -38,7 +38,9 @@ def serve(request: Request, data: bytes, site: Site, config: Config, *, emit: Em
 def check_request(request: Request, data: bytes, config: Config, spec: AdapterSpec) -> Adapter:
     """The adapter of a request this client agreed to; any other request is a WireError."""
     if request.experiment != config.run.name:
-        raise WireError(f"asked for experiment {request.experiment!r}, here is {config.run.name!r}")
+        raise WireError(
+            f"asked for experiment {request.experiment!r}, expected {config.run.name!r}"
+        )
     if request.agreed != config.agreed_digest():
         raise WireError(
             "the server's settings differ from the ones this client agreed to",
@@ -66,7 +68,7 @@ def _work(
             return ClientUpdate(measured, None)
         update = client_round(current, site, config, round=request.round, emit=emit)
     except RunError as error:
-        # The method knows the environment by its own name; it is checked by the config's.
+        # The error names the environment by its own name; the hint uses the name in the config.
         raise RunError(str(error), hint=check_hint(config.client(site.client))) from error
     kept = {"eval_played", "eval_succeeded", "eval_seconds"}
     stats = update.stats.model_copy(update=measured.model_dump(include=kept))

@@ -1,8 +1,8 @@
-"""Ask a site's worker one thing over its local socket; light enough for a process per message.
+"""One request to a site's worker over its local socket; light enough for a process per message.
 
 One connection carries one exchange of four frames: request JSON, adapter, reply JSON, adapter
 (empty = no vote). Frames are bytes and never pickled. What is wrong with an exchange comes back
-as a fault number, never as text, because whoever asks may pass it on to the server.
+as a fault number, never as text, because the caller may pass it on to the server.
 """
 
 import json
@@ -28,10 +28,10 @@ FRAME_SECONDS = 30
 
 
 def ask_until_served(ask: Callable[[], SiteReply], *, patience: float, tries: int) -> SiteReply:
-    """What `ask` gives; a worker that died or is being started is asked again for `patience` s.
+    """What `ask` returns; a worker that died or is starting is asked again for `patience` s.
 
-    A worker that did the work before it died answers from its outbox; one that dies of the work
-    again and again is a fault after `tries` deaths.
+    A worker that did the work before it died answers from its outbox; one that keeps dying
+    of the work is a fault after `tries` deaths.
     """
     broken = _Broken(patience, tries)
     asking = Retrying(
@@ -47,7 +47,7 @@ def ask_until_served(ask: Callable[[], SiteReply], *, patience: float, tries: in
 class _Broken:
     """How long a worker has been broken, and how often it died.
 
-    An ask that took longer than the patience found one that worked: the time begins anew then.
+    An ask that took longer than the patience reached a worker that worked: the time starts over.
     """
 
     def __init__(self, patience: float, tries: int) -> None:
@@ -86,7 +86,7 @@ def ask_site(
 
     `client` is None where the worker serves one client, as at every real site.
     """
-    asked = json.dumps({"client": client, "request": dict(request)}).encode()
+    message = json.dumps({"client": client, "request": dict(request)}).encode()
     try:
         connection = Client(str(socket), family="AF_UNIX")
     except OSError:
@@ -94,11 +94,11 @@ def ask_site(
     with connection:
         try:
             bound_waiting(connection, FRAME_SECONDS)
-            connection.send_bytes(asked)
+            connection.send_bytes(message)
             connection.send_bytes(adapter)
             if not connection.poll(timeout):
                 return _fault(Fault.SILENT)
-            return _received(connection, max_reply_bytes)
+            return _receive(connection, max_reply_bytes)
         # ValueError covers broken JSON, broken text and a stats record that fails its schema.
         except (OSError, EOFError, ValueError, TypeError, KeyError):
             return _fault(Fault.GARBLED)
@@ -112,13 +112,13 @@ def bound_waiting(connection: "Connection[Any, Any]", seconds: int) -> None:
         end.setsockopt(socket_of_os.SOL_SOCKET, socket_of_os.SO_SNDTIMEO, wait)
 
 
-def _received(connection: "Connection[Any, Any]", max_reply_bytes: int) -> SiteReply:
-    said = json.loads(connection.recv_bytes(MAX_JSON_BYTES))
+def _receive(connection: "Connection[Any, Any]", max_reply_bytes: int) -> SiteReply:
+    answer = json.loads(connection.recv_bytes(MAX_JSON_BYTES))
     adapter = connection.recv_bytes(max_reply_bytes)
-    client, fault = said["client"], said["fault"]
+    client, fault = answer["client"], answer["fault"]
     if type(client) is not int or type(fault) is not int:
         raise TypeError("client and fault are numbers")
-    stats = ClientStats.model_validate(said["stats"])
+    stats = ClientStats.model_validate(answer["stats"])
     return SiteReply(stats, adapter or None, Fault(fault), client)
 
 

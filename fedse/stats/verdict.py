@@ -1,4 +1,4 @@
-"""What may be said of a comparison: its verdict, and how small a difference it would have found."""
+"""The verdict on a comparison, and how small a difference it would have detected."""
 
 from enum import StrEnum
 from math import inf
@@ -8,7 +8,7 @@ from fedse.stats.paired import Difference, minimum_detectable
 
 ALPHA = 0.05
 POWER = 0.8
-"""How often a difference must be found to be called detectable."""
+"""How often a difference must be detected to be called detectable."""
 
 
 LEAST_P = 0.001
@@ -30,17 +30,17 @@ class ComparisonVerdict(StrEnum):
     NONE = "no difference found"
 
 
-def verdict_of(found: Difference, p_holm: float) -> ComparisonVerdict:
+def verdict_of(difference: Difference, p_holm: float) -> ComparisonVerdict:
     """Higher or lower where the interval and the corrected p both say so."""
-    if found.low <= 0 <= found.high:
+    if difference.low <= 0 <= difference.high:
         return ComparisonVerdict.NONE
     if p_holm >= ALPHA:
         return ComparisonVerdict.UNCLEAR
-    return ComparisonVerdict.HIGHER if found.low > 0 else ComparisonVerdict.LOWER
+    return ComparisonVerdict.HIGHER if difference.low > 0 else ComparisonVerdict.LOWER
 
 
 def smallest_detectable(
-    found: Difference,
+    measured: Difference,
     *,
     games: int,
     rate: float,
@@ -48,18 +48,18 @@ def smallest_detectable(
     seeds: int,
     comparisons: int,
 ) -> float:
-    """The smallest difference that 4 in 5 such experiments find; inf = none.
+    """The smallest difference that 4 in 5 such experiments detect; inf = none.
 
     `games` and `rate` are those of the method compared with, `discordant` is the share of games
-    only one of both won (None = the games are not the same ones). Several comparisons need more
-    to be sure of each (Bonferroni, the first step of Holm). With several seeds it is also how much
-    those differ that decides, which the width of the interval tells.
+    only one of the two won (None = the games are not the same ones). With several comparisons each
+    needs stronger evidence (Bonferroni, the first step of Holm). With several seeds it also depends
+    on how much those differ, which the width of the interval shows.
     """
     alpha = ALPHA / comparisons
     least = minimum_detectable(games, rate, power=POWER, alpha=alpha, discordant=discordant)
     if seeds == 1 or discordant is None:
         return least
     z = NormalDist().inv_cdf
-    error = (found.high - found.low) / (2 * z(0.975))
+    error = (measured.high - measured.low) / (2 * z(0.975))
     least = max(least, (z(1 - alpha / 2) + z(POWER)) * error)
     return least if least < 1 else inf

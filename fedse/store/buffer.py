@@ -118,9 +118,9 @@ class Buffer:
         rows = []
         for episode in episodes:
             task, place = episode.task, (episode.round, episode.task.split)
-            said = episode.model_dump_json() if bodies else None
+            body = episode.model_dump_json() if bodies else None
             key = (experiment, *place, places[place])
-            rows.append((*key, task.env, task.id, episode.seed, episode.outcome, said))
+            rows.append((*key, task.env, task.id, episode.seed, episode.outcome, body))
             places[place] += 1
         with self._transaction():
             self._db.executemany(
@@ -165,7 +165,7 @@ class Buffer:
         yield from map(Played._make, rows)
 
     def kept(self, experiment: str) -> Iterator[Played]:
-        """The games that are learned from, oldest first, without what was said; 0 = shown ones."""
+        """The games learned from, oldest first, without what was said; round 0 = demonstrations."""
         rows = self._db.execute(
             "SELECT round, json_extract(body, '$.task.split'),"
             " row_number() OVER (PARTITION BY round ORDER BY id) - 1, env, task,"
@@ -188,7 +188,7 @@ class Buffer:
 
     def keep_part(self, part: RolloutPart, episodes: Sequence[Trajectory]) -> None:
         """The games of `part` are durable; parts of any other round are gone."""
-        # Not the model's own JSON, which has no word for NaN or half a surrogate pair.
+        # Not the model's own JSON, which cannot hold NaN or half a surrogate pair.
         body = json.dumps([episode.model_dump(mode="json") for episode in episodes])
         with self._transaction():
             self._db.execute("DELETE FROM part WHERE (experiment, round) <> (?, ?)", part[:2])
@@ -207,21 +207,21 @@ class Buffer:
             return [Trajectory.model_validate(episode) for episode in json.loads(row[0])]
 
     def finish(self, experiment: str, round: int, request: str, done: SiteReply) -> None:
-        """The answer to `request` is durable before anybody is told it exists; no part is left."""
+        """The answer to `request` is durable before anybody learns of it; no part is left."""
         row = (experiment, round, request, done.stats.model_dump_json(), done.adapter)
         with self._transaction():
             self._db.execute("INSERT OR REPLACE INTO outbox VALUES (?, ?, ?, ?, ?)", row)
             gone = self._db.execute("DELETE FROM part").rowcount
         if gone:
-            # What is overwritten in the database still stands in its log until that is emptied.
+            # What is overwritten in the database remains in its log until that is emptied.
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def newest(self, experiment: str) -> int | None:
         """The highest round there is an answer of in the outbox."""
-        found = self._db.execute(
+        newest = self._db.execute(
             "SELECT max(round) FROM outbox WHERE experiment = ?", (experiment,)
         ).fetchone()[0]
-        return None if found is None else int(found)
+        return None if newest is None else int(newest)
 
     def finished(self, experiment: str, round: int, request: str) -> SiteReply | None:
         """The stored answer to exactly this request, if there is one."""

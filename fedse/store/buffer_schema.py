@@ -2,7 +2,7 @@
 
 Only its owner can read it, a committed write survives kill -9 and a power cut, and what was deleted
 is overwritten. The column `subject` of a trajectory is reserved for the person or case it is about,
-so that what is known of one can be found and deleted; nothing writes it yet, and it is always NULL.
+so that all records of one can be found and deleted; nothing writes it yet, and it is always NULL.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Files that are whole or not there; durable ones also after a power cut."""
+"""Files that are complete or absent; durable ones also after a power cut."""
 
 import os
 from collections.abc import Iterator
@@ -14,9 +14,9 @@ BY_UMASK = 0o666
 
 @contextmanager
 def new_file(target: Path, *, mode: int = BY_UMASK) -> Iterator[Path]:
-    """An empty file to be filled; it becomes `target` when all went well, and else is gone."""
+    """An empty file to be filled; it becomes `target` if the block succeeds, else it is removed."""
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
-    # What a process of the same number left may have another mode.
+    # A file left by an earlier process of the same id may have another mode.
     temporary.unlink(missing_ok=True)
     os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
     try:

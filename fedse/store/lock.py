@@ -10,13 +10,13 @@ from fedse.errors import StoreError, boundary
 from fedse.waiting import wait_until
 
 LOCK = ".lock"
-# Whoever looks whether it is held, holds it for a moment.
+# Checking whether the lock is held takes it for a moment.
 PATIENCE_SECONDS, LOOK_SECONDS = 1.0, 0.05
 
 
 @contextmanager
 def locked(folder: Path, *, busy: str, hint: str) -> Iterator[None]:
-    """Nobody else holds `folder` meanwhile; if somebody does, the error says `busy`."""
+    """No other process holds `folder` meanwhile; if one does, the error says `busy`."""
     with boundary(StoreError, f"lock of {folder}"):
         file = (folder / LOCK).open("ab")
     with file:
@@ -26,7 +26,7 @@ def locked(folder: Path, *, busy: str, hint: str) -> Iterator[None]:
 
 
 def take_lock(file: BinaryIO, how: int, *, seconds: float, every: float) -> bool:
-    """Whether the lock of kind `how` (shared or exclusive) on `file` was got within `seconds`."""
+    """Whether the lock of kind `how` (shared or exclusive) on `file` was taken within `seconds`."""
     return wait_until(lambda: _try_lock(file, how), seconds=seconds, every=every)
 
 

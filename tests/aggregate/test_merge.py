@@ -1,6 +1,7 @@
 """The algebra of the merge, on real server_round with toy adapters."""
 
 from collections.abc import Sequence
+from itertools import permutations
 from random import Random
 
 import numpy as np
@@ -46,6 +47,16 @@ def test_the_order_of_clients_changes_no_bit(clip: str, seed_list: list[int], or
     shuffled = Random(order).sample(told, len(told))
     first, second = (server_round(CURRENT, x, config(clip)).adapter for x in (told, shuffled))
     assert first.digest == second.digest
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_numbers_are_summed_in_the_order_of_names(order: tuple[int, ...]):
+    """2^60 + 1 - 2^60 is 0 in float64, but 1 where the two large numbers come first."""
+    numbers = [2.0**60, 1.0, -(2.0**60)]
+    told = answers([Adapter(SPEC, np.full(SPEC.size, n, dtype=np.float32)) for n in numbers])
+    shuffled = [told[place] for place in order]
+    merged = server_round(CURRENT, shuffled, config("none", max_norm=1e30)).adapter
+    assert merged.vector.tolist() == [0.0] * SPEC.size
 
 
 @CLIPS

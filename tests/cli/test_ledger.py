@@ -196,7 +196,7 @@ def test_a_line_of_a_known_kind_with_other_facts_is_found(run: Path, said: Said)
     for verb in ("verify", "show"):
         code, _, err = said(verb, run)
         assert code == 7
-        assert "line 6 is no line of kind round: see before" in err
+        assert "line 6 is not a line of kind round: see before" in err
 
 
 def test_where_there_is_no_ledger_the_next_step_is_told(run: Path, tmp_path: Path, said: Said):

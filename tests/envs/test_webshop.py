@@ -163,7 +163,7 @@ def test_the_expert_opens_what_the_list_speaks_for_and_never_twice_in_vain() -> 
         while not step.done:
             said.append(shop.expert())
             if shop._page.place == "results":
-                goal, hits = shop._wanted(), shop._page.shown_hits
+                goal, hits = shop._open_goal(), shop._page.shown_hits
                 assert said[-1] in [f"click[{h.id}]" for h in hits if goal.looks_met_by(h)]
             step = shop.step(said[-1])
         assert step.success

@@ -244,8 +244,8 @@ def test_a_changed_ledger_is_not_gone_on_with(copied: Path):
 def test_a_ledger_ahead_of_its_run_is_found_and_not_gone_on_with(copied: Path):
     with sqlite3.connect(copied / "state.db") as db:
         db.execute("DELETE FROM round WHERE idx = 3")
-    assert reason(copied) == "5 tells of round 3, which the run did not commit"
-    with pytest.raises(StoreError, match="line 5 tells of round 3, which the run did not commit"):
+    assert reason(copied) == "5 records round 3, which the run did not commit"
+    with pytest.raises(StoreError, match="line 5 records round 3, which the run did not commit"):
         finish(copied, config(broken=True))
 
 
@@ -263,13 +263,13 @@ def test_a_round_told_twice_or_from_nowhere_is_found(copied: Path):
     ledger = Ledger(copied, role="server", name="run", clock=zero)
     ledger.append("round", first.facts)
     (copied / "state.db").unlink()
-    assert reason(copied) == "7 tells of round 1, expected round 4"
+    assert reason(copied) == "7 records round 1, expected round 4"
     lines = (copied / FILE).read_bytes().splitlines(keepends=True)
     (copied / FILE).write_bytes(b"".join(lines[:6]))
     Ledger(copied, role="server", name="run", clock=zero).append(
         "round", {**last.facts, "round": 4}
     )
-    assert reason(copied) == "7 begins round 4 with another adapter than came before"
+    assert reason(copied) == "7 starts round 4 with an adapter the round before did not make"
 
 
 # A client's side.
@@ -358,6 +358,20 @@ def test_another_answer_than_the_one_told_is_found(site: Site):
     with sqlite3.connect(site.home / "buffer.db") as db:
         db.execute("UPDATE outbox SET adapter = x'00'")
     assert reason(site.home) == "2 differs from the answer of round 1 in the outbox"
+
+
+def test_another_answer_than_the_one_told_is_told_when_it_leaves(site: Site):
+    """As after a site's folder was put back to an older state, and the round was worked on anew."""
+    ask(site)
+    other = toy_adapter(toy_spec(), 99)
+    with closing(sqlite3.connect(site.home / "buffer.db")) as db, db:
+        db.execute("UPDATE outbox SET adapter = ?", (other.to_bytes(),))
+    ask(site)
+    assert kinds(site) == [("answered", 1), ("answered", 1)]
+    first, second = told(site.home, "answered")
+    assert (second.facts["sent"], second.facts["recovered"]) == (other.digest, True)
+    assert first.facts["sent"] != other.digest
+    assert reason(site.home) == ""
 
 
 def test_without_its_line_no_answer_leaves_and_none_is_lost(site: Site):

@@ -120,6 +120,32 @@ def test_demonstrations_are_successes_of_round_zero():
     assert [(e.success, e.round, e.policy) for e in shown] == [(True, 0, "expert")] * 4
 
 
+class Closing(CoinWorld):
+    """Ends every episode at the first word, and in every second task that is a defeat."""
+
+    def reset(self, task: Task, *, seed: int) -> Step:
+        self.lost = task.id.endswith(("1", "3"))
+        return super().reset(task, seed=seed)
+
+    def step(self, action: str) -> Step:
+        return Step("over", reward=0.5, done=True, success=not self.lost)
+
+
+def test_an_episode_ends_as_the_world_says():
+    games, played = play(Closing, ScriptedPolicy(lambda dialogue, seed: "heads"))
+    lost = [game.task.id.endswith(("1", "3")) for game in games]
+    assert sum(lost) == 2
+    assert [e.outcome for e in played] == ["failure" if x else "success" for x in lost]
+    assert [e.reward for e in played] == [0.5] * 5
+
+
+def test_what_the_expert_does_not_solve_is_no_demonstration():
+    games = choose_games(TASKS, 5, seed=1)
+    shown = demonstrate(games, Closing)
+    assert [e.task for e in shown] == [g.task for g in games if g.task.id[-1] not in "13"]
+    assert len(shown) == 3
+
+
 def test_a_world_without_an_expert_cannot_demonstrate():
     class Mute:
         name, system_prompt, max_turns = "mute", "", 1

@@ -130,7 +130,7 @@ def test_the_request_of_an_asker_who_is_gone_is_dropped(serve_toy: ServeToy, ada
     assert stays.recv_bytes()
     stays.close()
     assert slow.fits == [adapter.digest, others[1].digest]
-    assert "dropped: who asked for round 1 has hung up" in caplog.text
+    assert "dropped: the caller for round 1 has hung up" in caplog.text
     assert ask(socket, first_request(CONFIG, adapter), adapter.to_bytes()).fault == 0
     assert len(slow.fits) == 2
 

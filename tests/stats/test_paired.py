@@ -142,6 +142,14 @@ def test_two_seeds_that_contradict_each_other_show_nothing() -> None:
     assert mcnemar(120, 40) < 1e-9
 
 
+def test_no_finite_number_of_draws_is_certainty() -> None:
+    """Every draw lies on one side; the next might not."""
+    won, lost = [[True] * 40] * 5, [[False] * 40] * 5
+    for resamples in (200, 1000):
+        found = paired_difference(won, lost, seed=0, resamples=resamples)
+        assert found.p == pytest.approx(2 / (resamples + 1), rel=1e-12)
+
+
 def test_no_difference_seen_is_not_certainty() -> None:
     low, high = paired_difference([[True] * 20], [[True] * 20], seed=0).interval
     assert low < -0.05 < 0.05 < high

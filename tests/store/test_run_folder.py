@@ -76,7 +76,7 @@ def test_open_gives_the_same_run(tmp_path: Path) -> None:
 
 
 def test_open_refuses_what_is_no_run_or_was_changed(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="no run folder"):
+    with pytest.raises(StoreError, match="is not a run folder"):
         open_run(tmp_path, clock=lambda: 0.0)
     run = made(tmp_path)
     resolved = run.path / "config.resolved.toml"

@@ -3,7 +3,7 @@
 It is a function of the episode's present state, so it goes on sensibly after anyone's moves. It
 knows no unseen cell. It goes, in the fewest turns it can see, for what the mission needs next: the
 thing itself, a key for its door, a thing that blocks the way, a place to put something down, or an
-unseen corner. minigrid's own bot is not asked: it plays primitives, of which 20 turns are too few,
+unseen corner. minigrid's own bot is not used: it plays primitives, of which 20 turns are too few,
 raises in two levels and can hang, so a time limit would have to decide what the expert says.
 """
 
@@ -130,8 +130,8 @@ def advise(world: World, view: View, seen: Iterable[Cell], *, short: bool) -> st
     scene = Scene(world, view, {cell: world.at(cell) for cell in seen})
     left = len(_remaining(world.instruction))
     # In the mission's order: the nearest first would turn back when a nearer one comes in sight.
-    known = (advice for one in _due(world.instruction) if (advice := _pursue(scene, one, left)))
-    advice = next(known, None) or _explore(scene) or Advice(0, "turn left")
+    pursuits = (advice for one in _due(world.instruction) if (advice := _pursue(scene, one, left)))
+    advice = next(pursuits, None) or _explore(scene) or Advice(0, "turn left")
     return _in_short(advice.action, view) if short else advice.action
 
 
@@ -166,7 +166,7 @@ def _remaining(instruction: Any) -> list[Any]:
 
 
 def _pursue(scene: Scene, instruction: Any, left: int) -> Advice | None:
-    """The next action for one instruction; None when something for it is still to be found."""
+    """The next action for one instruction; None while something it needs is still unseen."""
     kind = type(instruction).__name__
     if kind == "PutNextInstr":
         return _put_next(scene, instruction)
@@ -175,8 +175,8 @@ def _pursue(scene: Scene, instruction: Any, left: int) -> Advice | None:
         ready = targets or scene.holds(instruction.desc.obj_set)
         return _pick_up(scene, targets) if ready else None
     if kind == "OpenInstr":
-        found = (_open(scene, cell, last=left == 1) for cell in targets)
-        return min((advice for advice in found if advice), default=None)
+        options = (_open(scene, cell, last=left == 1) for cell in targets)
+        return min((advice for advice in options if advice), default=None)
     if not targets and scene.holds(instruction.desc.obj_set):
         return _put_down(scene, [])
     return _towards(scene, targets, lambda cell: scene.named(GO_TO, cell))
@@ -196,7 +196,7 @@ def _put_next(scene: Scene, instruction: Any) -> Advice | None:
     targets = scene.where(moved)
     in_the_dark = not beside and scene.lookout is not None and scene.lookout.blocker
     if not targets or (in_the_dark and scene.world.carried is None):
-        return None  # whoever must clear the way to look around needs both hands
+        return None  # clearing the way to look around takes both hands
     blocker = _blocker(scene, spots)
     if blocker and blocker not in targets:
         return _clear(scene, blocker, spots)

@@ -20,6 +20,10 @@ Pose = tuple[int, int, int]
 WAYS: tuple[Cell, ...] = ((1, 0), (0, 1), (-1, 0), (0, -1))
 LEFT, RIGHT, FORWARD, PICK_UP, DROP, TOGGLE, WAIT = range(7)
 
+# Where a pose exists, a try finds one with a chance of at least 1 in 36 (nine cells, four
+# directions), so that 1,000 tries fail with a chance below 1e-12.
+AGENT_PLACEMENTS = 1000
+
 
 def ahead_of(pose: Pose) -> Cell:
     """The cell the agent faces."""
@@ -40,7 +44,7 @@ def is_opaque(thing: Any) -> bool:
 
 
 class World:
-    """A level; `won` and `over` tell how the episode stands after the last primitive."""
+    """A level; `won` and `over` describe the episode after the last primitive."""
 
     def __init__(self, game: Any) -> None:
         self._game = game
@@ -93,8 +97,34 @@ def open_level(gym_id: str, seed: int) -> World:
     with boundary(EnvError, f"environment 'babyai': minigrid level {gym_id} with seed {seed}"):
         game = make(gym_id, disable_env_checker=True).unwrapped
         game.gen_obs = dict  # step() would compute an image nobody looks at
+        _bound_agent_placement(game)
         game.reset(seed=seed)
     return World(game)
+
+
+def _bound_agent_placement(game: Any) -> None:
+    """Placing the agent ends after at most AGENT_PLACEMENTS tries, with a RecursionError.
+
+    minigrid catches that error and draws the next level from the same generator, as it does when
+    no cell is free. Without the bound it tries for ever in a room where every free cell faces only
+    objects.
+    """
+    place_agent, place_obj = game.place_agent, game.place_obj
+    tries = 0
+
+    def place_agent_bounded(*args: Any, **options: Any) -> Any:
+        nonlocal tries
+        tries = 0
+        return place_agent(*args, **options)
+
+    def place_obj_counted(obj: Any, *args: Any, **options: Any) -> Any:
+        nonlocal tries
+        tries += obj is None
+        if obj is None and tries > AGENT_PLACEMENTS:  # None stands for the agent
+            raise RecursionError(f"no pose for the agent in {AGENT_PLACEMENTS} tries")
+        return place_obj(obj, *args, **options)
+
+    game.place_agent, game.place_obj = place_agent_bounded, place_obj_counted
 
 
 @cache

@@ -1,4 +1,4 @@
-"""One JSON question to an HTTP server; whatever is not a timely JSON answer is an EnvError."""
+"""One JSON request to an HTTP server; anything but a timely JSON answer is an EnvError."""
 
 import json
 import ssl
@@ -10,7 +10,7 @@ from fedse.errors import EnvError
 
 def ask(url: str, body: object = None, *, timeout: float) -> Any:
     """The answer to GET, or to POST when there is a body; each wait is at most `timeout` s."""
-    import httpx  # not needed by whoever makes no request
+    import httpx  # an optional package, needed only for requests
 
     method, data = ("GET", None) if body is None else ("POST", json.dumps(body).encode())
     try:
@@ -33,7 +33,7 @@ def ask(url: str, body: object = None, *, timeout: float) -> Any:
 
 @cache
 def _authorities() -> ssl.SSLContext:
-    """Those this machine trusts; reading them takes longer than a question."""
+    """The certificate authorities this machine trusts; reading them takes longer than a request."""
     return ssl.create_default_context()
 
 

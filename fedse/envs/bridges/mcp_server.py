@@ -1,4 +1,4 @@
-"""One MCP server process, spoken to with the SDK's client: start, list tools, call, end.
+"""One MCP server process, reached through the SDK's client: start, list tools, call, end.
 
 Servers written with any SDK in any language fit, over stdin and stdout. The SDK is asynchronous:
 one thread of this process runs its event loop, for all servers. Each request waits at most
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from mcp import ClientSession
     from pydantic import BaseModel
 
-# Seconds a server that broke has for its last words; it is being ended meanwhile.
+# Seconds to wait for what a failed server still writes; it is being ended meanwhile.
 LAST_WORDS_SECONDS = 0.5
 # The SDK takes 7 s at most: it closes stdin, sends SIGTERM, sends SIGKILL, and waits after each.
 END_SECONDS = 30.0
 
 T = TypeVar("T")
 _ending: "set[Future[None]]" = set()
-"""Servers that were told to end and have not yet; this process does not end before them."""
+"""Servers that were asked to end and have not ended yet; this process waits for them."""
 
 
 class Refused(Exception):
@@ -61,7 +61,7 @@ class McpServer:
             ) from error
         self.end = weakref.finalize(self, _end, self._connection, self._stderr)
         try:
-            self._asked("initialize", lambda session: session.initialize())
+            self._request("initialize", lambda session: session.initialize())
         except Refused as error:
             raise self._failed(f"did not accept the handshake: {error}") from error
 
@@ -69,7 +69,7 @@ class McpServer:
     def alive(self) -> bool:
         """Whether it answers now; one that does not is ended."""
         try:
-            self._asked("ping", lambda session: session.send_ping())
+            self._request("ping", lambda session: session.send_ping())
         except Refused:
             return True
         except EnvError:
@@ -80,29 +80,31 @@ class McpServer:
         """Every tool the server offers, in its order: name, description, inputSchema."""
         from mcp.types import PaginatedRequestParams
 
-        found: list[Mapping[str, Any]] = []
-        page = self._asked("tools/list", methodcaller("list_tools"))
+        tools: list[Mapping[str, Any]] = []
+        page = self._request("tools/list", methodcaller("list_tools"))
         while True:
-            found += _as_sent(page)["tools"]
+            tools += _as_sent(page)["tools"]
             if not page.next_cursor:
-                return tuple(found)
+                return tuple(tools)
             after = PaginatedRequestParams(cursor=page.next_cursor)
-            page = self._asked("tools/list", methodcaller("list_tools", params=after))
+            page = self._request("tools/list", methodcaller("list_tools", params=after))
 
     def call(self, tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """The result of one tool call, as the server sent it."""
         from mcp.types import CallToolRequest, CallToolRequestParams, CallToolResult
 
         params = CallToolRequestParams(name=tool, arguments=dict(arguments))
-        asked = CallToolRequest(params=params)
+        request = CallToolRequest(params=params)
         # Not session.call_tool: that lists all tools first, to check results against their schemas.
-        return _as_sent(self._asked("tools/call", lambda s: s.send_request(asked, CallToolResult)))
+        return _as_sent(
+            self._request("tools/call", lambda s: s.send_request(request, CallToolResult))
+        )
 
     def read(self, uri: str) -> Mapping[str, Any]:
         """The contents of one resource."""
-        return _as_sent(self._asked("resources/read", lambda s: s.read_resource(uri)))
+        return _as_sent(self._request("resources/read", lambda s: s.read_resource(uri)))
 
-    def _asked(self, method: str, send: Callable[["ClientSession"], Awaitable[T]]) -> T:
+    def _request(self, method: str, send: Callable[["ClientSession"], Awaitable[T]]) -> T:
         if not self.end.alive:
             raise self._failed(f"has ended before {method}")
         from mcp import MCPError
@@ -119,14 +121,14 @@ class McpServer:
 
     def _failed(self, what: str) -> EnvError:
         """The server is being ended; the error quotes the last line of its stderr."""
-        said = ""
+        output = ""
         if self.end.alive:
             self.end.detach()
             self._connection.leave(LAST_WORDS_SECONDS)
             self._stderr.seek(0)
-            said = self._stderr.read()
+            output = self._stderr.read()
             self._stderr.close()
-        last = (said.strip().splitlines() or ["nothing"])[-1]
+        last = (output.strip().splitlines() or ["nothing"])[-1]
         return EnvError(
             f"MCP server {self._command!r} {what}; its stderr ends with: {last[:200]}",
             hint=f"make it run by hand: {self._command}",
@@ -183,13 +185,13 @@ class _Connection:
         )
         async with (
             stdio_client(program, stderr) as streams,
-            ClientSession(*streams, message_handler=self._hear) as session,
+            ClientSession(*streams, message_handler=self._on_message) as session,
         ):
             task_status.started(session)
             await self._leaving.wait()
 
-    async def _hear(self, message: object) -> None:
-        """What is no answer to a request; an exception is a line that is no MCP."""
+    async def _on_message(self, message: object) -> None:
+        """Handles messages that answer no request; an exception is a line that is not MCP."""
         if isinstance(message, Exception):
             self._foreign = self._foreign or message
             if self._waiting is not None:
@@ -224,7 +226,7 @@ def _portal() -> "BlockingPortal":
     import mcp  # noqa: F401 (takes a second, in which the loop would stand still)
     from anyio.from_thread import BlockingPortal
 
-    # What the SDK logs is in our errors; this keeps it from the terminal of whoever logs nothing.
+    # What the SDK logs is in our errors; this keeps it off the terminal where no logging is set up.
     logging.getLogger("mcp").addHandler(logging.NullHandler())
     atexit.register(lambda: wait(list(_ending), END_SECONDS))
     opened: Future[BlockingPortal] = Future()

@@ -6,7 +6,7 @@
 `observation` names the field of the server's observation that the agent reads, or is a function
 (observation) -> text. `action` names the field that takes what follows the agent's last
 `Action:`, or is a function (text) -> action fields; functions are `module:function` in TOML, and
-say "no action" by None, ValueError or LookupError.
+signal "no action" by None, ValueError or LookupError.
 
 Tasks are seeds, or with `task_api = "<the server's env name>"` the server's own lists of the
 splits `train` and `test`, chosen by reset(split, index) as the Task API has it. A done episode is
@@ -78,7 +78,7 @@ class OpenEnv:
         self._fields = _writer(name, action)
         self._succeeded = success_rule(name, success)
         self._answered = frozenset(answered_errors)
-        # Only a function can make the set of fields depend on what the agent said.
+        # Only a function can make the set of fields depend on the agent's text.
         self._fixed_fields = isinstance(action, str) and ":" not in action
         self._starts = (
             _seeded_tasks(name, train_tasks, test_tasks)
@@ -144,7 +144,7 @@ class OpenEnv:
 
         try:
             message = json.dumps({"type": kind, "data": data}, allow_nan=False)
-            # A full server says so and hangs up before it is asked: its words wait to be read.
+            # A full server sends an error and closes at once; its error can still be read.
             with suppress(ConnectionClosed):
                 self._session.send(message)
             answer: Mapping[str, Any] = json.loads(self._session.recv(timeout=self._timeout))

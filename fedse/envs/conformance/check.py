@@ -2,7 +2,7 @@
 
 The environment cannot make `check_env` raise: whatever it does becomes a failed check that says
 what to do. A name that stands for no environment is a ConfigError, since there is nothing to check.
-What each check asks is in fedse.envs.conformance.promises.
+What each check requires is in fedse.envs.conformance.promises.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -102,7 +102,7 @@ CHECKS: Sequence[tuple[str, Callable[[Subject], str], str]] = (
     (
         "no leak between episodes",
         promises.forgets_between_episodes,
-        "set every attribute that step changes anew in reset",
+        "in reset, set every attribute that step changes",
     ),
     (
         "no leak between instances",
@@ -157,21 +157,21 @@ def check_env(
     with redirect_stdout(subject.printed):
         _require_steppable(name)
         first, *others = CHECKS
-        checks = [_tried(subject, *first)]
+        checks = [_try_promise(subject, *first)]
         for check in others:
-            checks.append(_tried(subject, *check) if checks[0].ok else _not_tried(check[0]))
+            checks.append(_try_promise(subject, *check) if checks[0].ok else _skip(check[0]))
     return CheckReport(env=name, checks=tuple(checks))
 
 
 def _require_steppable(name: str) -> None:
     """There is something to check; why it cannot be imported or made is for the first check."""
     try:
-        found = env_class(name)
+        factory = env_class(name)
     except ConfigError:
         raise
     except Exception:
         return
-    if getattr(found, "owns_loop", False):
+    if getattr(factory, "owns_loop", False):
         raise ConfigError(
             f"{name} is not stepped by fedse: the agent program plays by itself, so there is no "
             "reset or step to check",
@@ -180,7 +180,9 @@ def _require_steppable(name: str) -> None:
         )
 
 
-def _tried(subject: Subject, name: str, promise: Callable[[Subject], str], todo: str) -> Check:
+def _try_promise(
+    subject: Subject, name: str, promise: Callable[[Subject], str], todo: str
+) -> Check:
     try:
         return Check(name=name, ok=True, detail=promise(subject))
     except Untried as reason:
@@ -191,5 +193,5 @@ def _tried(subject: Subject, name: str, promise: Callable[[Subject], str], todo:
         return Check(name=name, ok=False, detail=f"{type(error).__name__}: {error}", todo=todo)
 
 
-def _not_tried(name: str) -> Check:
+def _skip(name: str) -> Check:
     return Check(name=name, ok=True, detail="the environment cannot be made", skipped=True)

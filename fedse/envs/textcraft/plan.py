@@ -51,15 +51,15 @@ def schemes_of(book: Book, goal: str) -> tuple[Scheme, ...]:
     """The ways to settle every choice on the way to the goal."""
     tree = tree_of(book, goal)
     makable = sorted({recipe.output.item for recipe in tree})
-    asked = sorted({stack.item for recipe in tree for stack in recipe.inputs} & book.kinds.keys())
+    kinds = sorted({stack.item for recipe in tree for stack in recipe.inputs} & book.kinds.keys())
     choices = [_easiest_first(book, item) for item in makable]
     # A product of products would spell the inner ones out before the first is taken.
-    settled = islice(product(*choices, *(book.options(kind) for kind in asked)), MOST_SCHEMES)
+    settled = islice(product(*choices, *(book.options(kind) for kind in kinds)), MOST_SCHEMES)
     made = []
     for choice in settled:
         by = {recipe.output.item: recipe for recipe in choice if isinstance(recipe, Recipe)}
         items = [item for item in choice if isinstance(item, str)]
-        made.append(_scheme(goal, by, dict(zip(asked, items, strict=True))))
+        made.append(_scheme(goal, by, dict(zip(kinds, items, strict=True))))
     return tuple({tuple(scheme.recipes.values()): scheme for scheme in made}.values())
 
 
@@ -110,8 +110,8 @@ def _scheme(goal: str, by: Mapping[str, Recipe], of: Mapping[str, str]) -> Schem
     def settle(item: str) -> None:
         if item in settled or item not in by:
             return
-        output, asked = by[item]
-        inputs = tuple(Stack(amount, of.get(name, name)) for amount, name in asked)
+        output, ingredients = by[item]
+        inputs = tuple(Stack(amount, of.get(name, name)) for amount, name in ingredients)
         for stack in inputs:
             settle(stack.item)
         settled[item] = Recipe(output, inputs)

@@ -2,7 +2,7 @@
 
     r = r_type * (attribute hits + option hits + [price <= limit]) / (attributes + options + 1)
 
-Departure from it: the nouns of a title are known from the catalogue, not found by a tagger.
+Departure from it: the nouns of a title are taken from the catalogue, not from a tagger.
 EXACT in place of `published()` is stricter and needs no package.
 """
 

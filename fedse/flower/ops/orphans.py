@@ -1,7 +1,7 @@
-"""Processes that outlived whoever started them: written down while they run, ended later.
+"""Processes that outlived the one that started them: recorded while they run, ended later.
 
-A process is known by its number, the boot of the machine and the time from that boot to its start:
-a number alone may have gone to somebody else's process since. Where the kernel gives no name to a
+A process is identified by its pid, the boot of the machine and the time from that boot to its
+start: the pid alone may belong to another process by now. Where the kernel gives no name to a
 boot, nothing is written.
 """
 
@@ -25,7 +25,7 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Process(Record):
-    """One process, told apart from every other that has or had its number."""
+    """One process, distinct from every other that has or had its pid."""
 
     name: str
     pid: int
@@ -42,29 +42,29 @@ class ProcessList(Record):
 def born(pid: int) -> str | None:
     """When the process began: boot, and clock ticks since; None = it does not run."""
     with suppress(psutil.Error, OSError):
-        found = psutil.Process(pid)
-        if found.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
+        process = psutil.Process(pid)
+        if process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
             return None
         # Both times move when somebody sets the clock; what lies between them does not.
-        since_boot = found.create_time() - psutil.boot_time()
+        since_boot = process.create_time() - psutil.boot_time()
         return f"{_BOOT.read_text().strip()} {round(since_boot * TICKS_PER_SECOND)}"
     return None
 
 
-def known(name: str, pid: int) -> Process | None:
+def identify(name: str, pid: int) -> Process | None:
     """The process as it can be recognised later; None = it does not run."""
     began = born(pid)
     return None if began is None else Process(name=name, pid=pid, born=began)
 
 
 def lives(process: Process) -> bool:
-    """It still runs, and its number is still its own."""
+    """It still runs, and its pid is still its own."""
     return born(process.pid) == process.born
 
 
 def write_process_list(file: Path, running: Sequence[Process]) -> None:
     """`file` names the running processes of this one; with none of them it is gone."""
-    owner = known("owner", os.getpid())
+    owner = identify("owner", os.getpid())
     if owner is None or not running:
         file.unlink(missing_ok=True)
         return
@@ -75,7 +75,7 @@ def write_process_list(file: Path, running: Sequence[Process]) -> None:
 def end_orphans(logs: Path, *, seconds: float) -> list[str]:
     """Nothing on the lists in `logs` whose owner is gone runs any more; names of what did.
 
-    Members of a group whose leader died as well are not known for sure and left alone.
+    Members of a group whose leader died as well cannot be identified for sure and are left alone.
     """
     ended: list[str] = []
     for file in sorted(logs.glob(ROLLS)):
@@ -97,7 +97,7 @@ def _read(file: Path) -> ProcessList | None:
 
 
 def _end(leaders: Iterable[Process], seconds: float) -> None:
-    """Neither the leaders nor who is in their groups now runs any more."""
+    """Neither the leaders nor the present members of their groups run any more."""
     # A leader that lives keeps its group's number; members are looked up while it does.
     left = [member for leader in leaders for member in _group(leader)]
     for sign in (signal.SIGTERM, signal.SIGKILL):
@@ -108,8 +108,8 @@ def _end(leaders: Iterable[Process], seconds: float) -> None:
 
 def _group(leader: Process) -> list[Process]:
     members = [pid for pid in psutil.pids() if pid != leader.pid and _group_of(pid) == leader.pid]
-    found = [known(leader.name, pid) for pid in members]
-    return [leader, *(member for member in found if member is not None)]
+    processes = [identify(leader.name, pid) for pid in members]
+    return [leader, *(member for member in processes if member is not None)]
 
 
 def _group_of(pid: int) -> int | None:
@@ -120,7 +120,7 @@ def _group_of(pid: int) -> int | None:
 
 def _send(process: Process, sign: signal.Signals) -> None:
     with suppress(psutil.NoSuchProcess):
-        # Taken before the comparison: psutil signals no other process that got the number since.
-        found = psutil.Process(process.pid)
+        # Taken before the comparison: psutil signals no other process that got the pid since.
+        target = psutil.Process(process.pid)
         if lives(process):
-            found.send_signal(sign)
+            target.send_signal(sign)

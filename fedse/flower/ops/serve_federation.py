@@ -44,7 +44,7 @@ class Server:
         self._kept: list[RestartingProcess] = []
         self._superexec: RestartingProcess | None = None
         self._stopping: list[Started] = []
-        self._said = (processes.logs, 0)
+        self._submitted_at = (processes.logs, 0)
         self._settings: dict[str, str | float] = {"run-dir": str(federation.run)}
 
     def keep(
@@ -84,17 +84,17 @@ class Server:
     def submit(self) -> str:
         """The app was given to the SuperLink; the number of its run there."""
         line = submit_command(self._federation.path, self._settings)
-        self._said = self._superexec_log()
+        self._submitted_at = self._superexec_log()
         started = self._processes.start("run", [*line, "--format", "json"])
         try:
             code = self._code_of(started, START_SECONDS)
         except RunError:
             started.process.kill()
             raise
-        found = re.search(r'"run-id":\s*"(\d+)"', started.log.read_text(errors="replace"))
-        if code or found is None:
+        match = re.search(r'"run-id":\s*"(\d+)"', started.log.read_text(errors="replace"))
+        if code or match is None:
             raise RunError(f"the app could not be submitted{tail(started.log)}")
-        return found[1]
+        return match[1]
 
     def _code_of(self, started: Started, seconds: float) -> int:
         """Its exit code; one that did not end in time was killed."""
@@ -111,14 +111,14 @@ class Server:
         return codes[0]
 
     def stop(self, number: str) -> None:
-        """Flower is told; that takes it a few seconds, in which a new app may already begin."""
+        """Flower was asked to stop it, which takes a few seconds; a new app may begin meanwhile."""
         line = [command("flwr"), "stop", number, CONNECTION]
         self._stopping.append(self._processes.start("stop", line))
 
     def cause(self) -> str:
         log, size = self._superexec_log()
-        # The app's words are in the log of the SuperExec that ran it, after the submission.
-        before, start = self._said
+        # The app's output is in the log of the SuperExec that ran it, after the submission.
+        before, start = self._submitted_at
         return cause_in(log, start=start if log == before else 0) if size else ""
 
     def _superexec_log(self) -> tuple[Path, int]:
@@ -175,7 +175,7 @@ def serving(
 
 
 def _require_ports(federation: Federation, *, proxy: bool) -> None:
-    """Nobody else listens where the SuperLink and nginx are to."""
+    """The ports of the SuperLink and of nginx are free."""
     card = federation.card
     create = "fedse federation create CONFIG --out NEW-FOLDER --host NAME"
     hint = "stop that process, or make the federation with another port: "
@@ -222,29 +222,29 @@ def _processes(federation: Federation) -> Processes:
 
 
 def _sync_nodes(federation: Federation, processes: Processes) -> None:
-    """Each enrolled site is registered under its name; one that is no more is unregistered.
+    """Each enrolled site is registered under its name; all others are unregistered.
 
-    Who is registered is asked of the SuperLink: a list of our own could have missed a kill.
+    The SuperLink is asked who is registered: a list of our own could be wrong after a kill.
     """
     flwr = [command("flwr"), "supernode"]
-    known, sites = _registered_nodes(federation), federation.sites.members
+    registered, sites = _registered_nodes(federation), federation.sites.members
     enrolled = {name for name, site in sites.items() if site.state == "enrolled"}
     # Side by side: each command takes Flower some seconds.
     lines = {
-        f"unregister-{site}": [*flwr, "unregister", str(known[site]), CONNECTION]
-        for site in sorted(set(known) - enrolled)
+        f"unregister-{site}": [*flwr, "unregister", str(registered[site]), CONNECTION]
+        for site in sorted(set(registered) - enrolled)
     }
-    for site in sorted(enrolled - set(known)):
+    for site in sorted(enrolled - set(registered)):
         key = str(federation.path / "sites" / f"{site}.pub")
         lines[f"register-{site}"] = [*flwr, "register", key, CONNECTION, "--name", site]
     if lines:
         processes.succeed(lines, seconds=START_SECONDS)
-        known = _registered_nodes(federation)
-    write_nodes(federation, known)
+        registered = _registered_nodes(federation)
+    write_nodes(federation, registered)
 
 
 def _registered_nodes(federation: Federation) -> dict[str, int]:
-    """The registered nodes by name, from the SuperLink's own database; its commands tell none."""
+    """The registered nodes by name, from the SuperLink's database; no command lists them."""
     file = f"file:{federation.path / 'superlink.db'}?mode=ro"
     with closing(sqlite3.connect(file, uri=True, timeout=20)) as db:
         rows = db.execute("SELECT name, node_id FROM node WHERE status != 'unregistered'")

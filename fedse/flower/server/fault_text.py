@@ -1,4 +1,4 @@
-"""What is said of a site that failed: the server's own words, by the numbers that arrive."""
+"""Why a site failed, in the server's own words, by the number that arrived."""
 
 from fedse.faults import Fault
 
@@ -6,15 +6,15 @@ from fedse.faults import Fault
 FLOWER_FAULTS = {
     1: "the site could not load the app: is fedse installed there?",
     2: "the app failed at the site, or is not the bundle the site agreed to",
-    3: "the site went offline, or the line to it broke",
-    4: "the site went offline, or the line to it broke",
+    3: "the site went offline, or its connection broke",
+    4: "the site went offline, or its connection broke",
     5: "the site went offline",
     7: "the site does not trust the app bundle",
     8: "the app was killed at the site",
 }
 SEE_SITE_LOG = "; the site's own worker.log says more"
 
-# What a crash or a broken line looks like: a site that comes back can still answer in time.
+# What a crash or a broken connection looks like: a site that comes back can still answer in time.
 PASSING_IN_FLOWER = frozenset({3, 4, 5, 8})
 
 
@@ -23,6 +23,6 @@ def site_fault(fault: Fault) -> str:
 
 
 def flower_fault(code: int) -> str:
-    """A site that merely was away has nothing about it in its log."""
-    told = FLOWER_FAULTS.get(code, "the site failed")
-    return told if code in PASSING_IN_FLOWER else told + SEE_SITE_LOG
+    """The reason for an error code; a site that was only away has nothing about it in its log."""
+    reason = FLOWER_FAULTS.get(code, "the site failed")
+    return reason if code in PASSING_IN_FLOWER else reason + SEE_SITE_LOG

@@ -1,4 +1,4 @@
-"""Ask the nodes of a round over Flower's Grid and hear what arrives in time.
+"""Ask the nodes of a round over Flower's Grid and read what arrives in time.
 
 Whatever one node sends, or fails to send, is that node's fault and never the end of the run. Each
 node counts once: the first answer that can be read settles it, any other is late.
@@ -40,7 +40,7 @@ class Heard(NamedTuple):
 
 
 class GridAsk:
-    """Asks the nodes that are there; remembers who spoke for whom to name those who fail.
+    """Asks the online nodes; remembers which client each answered for, to name those that fail.
 
     `well` are the sites that answered last, before this server was started: of the others no more
     are waited for than the round needs. None = nobody was ever asked.
@@ -76,7 +76,7 @@ class GridAsk:
             time.sleep(POLL_SECONDS)
         self._late.expect(asking.waiting)
         for node, reason in asking.failures():
-            yield undelivered(self._known(node), "failed", reason)
+            yield undelivered(self._name_of(node), "failed", reason)
         self._well = frozenset(well)
 
     def _begin(self, request: Request, members: int) -> Asking:
@@ -111,7 +111,7 @@ class GridAsk:
         for message_id, sent, reply in self._mailbox.replies(asking.waiting):
             node = sent.node.key
             del asking.waiting[message_id]
-            delivery, passing = self._heard(sent.node, reply)
+            delivery, passing = self._interpret(sent.node, reply)
             if passing:
                 asking.faltered(node, delivery.fault, time.monotonic())
                 continue
@@ -136,34 +136,34 @@ class GridAsk:
                 return ReplyValue.NOTHING
         return ReplyValue.VOTE
 
-    def _known(self, node: str) -> str:
+    def _name_of(self, node: str) -> str:
         return self._spoke.get(node, node)
 
-    def _heard(self, node: Node, reply: Message | None) -> Heard:
-        known = self._known(node.key)
+    def _interpret(self, node: Node, reply: Message | None) -> Heard:
+        name = self._name_of(node.key)
         if reply is not None and reply.has_error():
             code = reply.error.code
-            fault = undelivered(known, "failed", flower_fault(code))
+            fault = undelivered(name, "failed", flower_fault(code))
             return Heard(fault, code in PASSING_IN_FLOWER)
         if reply is None:
             # Perhaps not the node's fault: what Flower reads with a reply may be another's.
-            return Heard(undelivered(known, "failed", "the reply cannot be read"), True)
+            return Heard(undelivered(name, "failed", "the reply cannot be read"), True)
         try:
-            said = read_reply(reply.content, max_bytes=self._run.spec.nbytes)
+            answer = read_reply(reply.content, max_bytes=self._run.spec.nbytes)
         except WireError as error:
-            return Heard(undelivered(known, "rejected", str(error)))
-        if said.fault and not said.fault.abstains:
-            fault = undelivered(known, "failed", site_fault(said.fault))
-            return Heard(fault, said.fault.passing)
-        return Heard(self._from_member(node, said))
+            return Heard(undelivered(name, "rejected", str(error)))
+        if answer.fault and not answer.fault.abstains:
+            fault = undelivered(name, "failed", site_fault(answer.fault))
+            return Heard(fault, answer.fault.passing)
+        return Heard(self._from_member(node, answer))
 
     def _from_member(self, node: Node, reply: SiteReply) -> Delivery:
-        known = self._known(node.key)
+        sender = self._name_of(node.key)
         if not 0 <= reply.client < len(self._members):
-            return _offence(node, known, "answered for no member")
+            return _offence(node, sender, "answered for no member")
         name = self._members[reply.client]
         if node.name != name and (node.name or name in self._registered):
-            return _offence(node, known, f"answered for {name}")
+            return _offence(node, sender, f"answered for {name}")
         self._spoke[node.key] = name
         if reply.fault:
             self._run.emit("answer.abstained", client=name, reason=reply.fault.words)
@@ -171,17 +171,17 @@ class GridAsk:
         return Delivery(name, reply.stats, reply.adapter)
 
     def _read_late(self, sent: Sent, reply: Message | None) -> tuple[str, bytes] | None:
-        """Who sent it and its adapter; None = Flower's own word that none will come."""
+        """Who sent it and its adapter; None = Flower reports that none will come."""
         if reply is not None and reply.has_error():
             return None
-        known = self._known(sent.node.key)
+        name = self._name_of(sent.node.key)
         try:
-            said = read_reply(reply.content, max_bytes=self._run.spec.nbytes) if reply else None
+            answer = read_reply(reply.content, max_bytes=self._run.spec.nbytes) if reply else None
         except WireError:
-            said = None
-        return known, (said.adapter or b"") if said else b""
+            answer = None
+        return name, (answer.adapter or b"") if answer else b""
 
 
-def _offence(node: Node, known: str, what: str) -> Delivery:
-    """A strike for a registered node, which proved its key; others may have borrowed the name."""
-    return undelivered(known, "rejected" if node.name else "failed", what)
+def _offence(node: Node, sender: str, what: str) -> Delivery:
+    """A strike for a registered node, which proved its key; others may use a false name."""
+    return undelivered(sender, "rejected" if node.name else "failed", what)

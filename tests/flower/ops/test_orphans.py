@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from fedse.flower.ops import orphans, processes
-from fedse.flower.ops.orphans import born, end_orphans, known, lives
+from fedse.flower.ops.orphans import born, end_orphans, identify, lives
 from fedse.flower.ops.processes import Processes
 from tests.needs import lacking
 
@@ -96,7 +96,7 @@ def test_a_number_that_went_to_another_process_is_not_signalled(
 def test_another_boot_or_another_tick_is_another_process(
     stranger: "subprocess.Popen[bytes]", change: str
 ):
-    found = known("node", stranger.pid)
+    found = identify("node", stranger.pid)
     assert found is not None
     assert lives(found)
     boot, ticks = found.born.split(" ")
@@ -108,7 +108,7 @@ def test_a_number_that_changed_hands_between_two_signals_is_not_signalled(
     stranger: "subprocess.Popen[bytes]",
 ):
     """An orphan ended at SIGTERM; before SIGKILL its number went to the stranger."""
-    found = known("node", stranger.pid)
+    found = identify("node", stranger.pid)
     assert found is not None
     boot, ticks = found.born.split(" ")
     orphan = found.model_copy(update={"born": f"{boot} {int(ticks) - 1}"})
@@ -123,11 +123,11 @@ def test_a_clock_that_is_set_makes_nobody_another_process(
     stranger: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch
 ):
     """psutil tells wall-clock times; setting the clock moves them all."""
-    found, boot = known("node", stranger.pid), psutil.boot_time()
+    found, boot = identify("node", stranger.pid), psutil.boot_time()
     began = psutil.Process(stranger.pid).create_time()
     monkeypatch.setattr(psutil._psplatform, "boot_time", lambda: boot + 3600)
     assert psutil.Process(stranger.pid).create_time() == began + 3600
-    assert known("node", stranger.pid) == found
+    assert identify("node", stranger.pid) == found
     assert found is not None
 
 

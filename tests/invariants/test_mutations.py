@@ -1,0 +1,60 @@
+"""Every law in scripts/mutations.toml is one whose breaking the fast tests notice."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from scripts.mutations import Mutation, misfit, read_table, try_mutation
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "docs" / "results" / "mutations.json"
+MUTATIONS = read_table()
+ROOMS = {
+    "aggregate", "drivers", "federation", "flower", "ledger", "method", "site", "stats", "store",
+    "train", "types.py",
+}  # fmt: skip
+
+
+def test_the_table_is_long_and_of_all_rooms_with_laws():
+    assert len({(m.file, m.old) for m in MUTATIONS}) == len(MUTATIONS) >= 30
+    assert len({m.law for m in MUTATIONS}) == len(MUTATIONS)
+    assert {m.file.partition("/")[0] for m in MUTATIONS} == ROOMS
+    assert all(m.old != m.new for m in MUTATIONS)
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.law)
+def test_a_mutation_can_be_made(mutation: Mutation):
+    """If this fails, the code has changed: mend `old` in scripts/mutations.toml."""
+    assert misfit(mutation) == ""
+
+
+def test_a_text_that_is_gone_or_there_twice_is_no_kill():
+    one = MUTATIONS[0]
+    assert misfit(replace(one, old="no such text")).startswith("the old text occurs 0 times")
+    assert "expected once" in misfit(replace(one, old="norm"))
+    assert misfit(replace(one, tests=("no/test_such.py",))) == "there is no test test_such.py"
+    fate = try_mutation(replace(one, old="no such text"), ROOT)
+    assert (fate.killed, fate.by) == (False, "the old text occurs 0 times, expected once")
+
+
+def test_the_recorded_result_is_of_this_table_and_all_were_killed():
+    """Made by: python scripts/mutations.py --out docs/results/mutations.json"""
+    rows = json.loads(RESULTS.read_text())
+    recorded = [(row["law"], row["file"], row["old"], row["new"]) for row in rows]
+    assert recorded == [(m.law, m.file, m.old, m.new) for m in MUTATIONS]
+    assert [row["law"] for row in rows if not row["killed"]] == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_every_mutation_is_killed():
+    command = [sys.executable, str(ROOT / "scripts" / "mutations.py"), "--jobs", "1"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (
+        done.stdout.splitlines()[-1] == f"{len(MUTATIONS)} of {len(MUTATIONS)} mutations are killed"
+    )

@@ -1,0 +1,34 @@
+"""What is learned from: exact cases of both filters."""
+
+from fedse.method.select import SELECTS, everything, successes
+from fedse.types import Outcome, Task, Trajectory, Turn
+
+TASK = Task(env="shop", id="1", split="train")
+SAID = (Turn(observation="o", action="a"),)
+
+
+def episode(outcome: Outcome, reward: float, turns: tuple[Turn, ...] = SAID) -> Trajectory:
+    return Trajectory(
+        task=TASK, seed=0, turns=turns, outcome=outcome, reward=reward, policy="p", round=1
+    )
+
+
+WON, PART, LOST = episode("success", 1.0), episode("failure", 0.9), episode("failure", 0.0)
+CUT, BROKEN = episode("truncated", 0.5), episode("broken", 0.7)
+UNPLAYED = episode("truncated", 0.0, turns=())
+UNTHANKED = episode("success", 0.0)
+ALL = (LOST, WON, PART, CUT, BROKEN, UNPLAYED, UNTHANKED)
+
+
+def test_the_papers_filter_keeps_what_the_world_calls_a_success():
+    """Neither a part of a reward nor a success without one changes that."""
+    assert successes(ALL) == (WON, UNTHANKED)
+    assert successes(()) == ()
+
+
+def test_without_a_filter_all_that_was_acted_in_is_kept_but_what_broke():
+    assert everything(ALL) == (LOST, WON, PART, CUT, UNTHANKED)
+
+
+def test_the_settings_name_these_two():
+    assert {"success": successes, "all": everything} == SELECTS
