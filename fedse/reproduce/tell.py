@@ -65,8 +65,7 @@ def _same_bits(got: TableResult, expected: TableResult) -> str:
 def sentence(answer: AnswerTo) -> str:
     """One question and its answer, for a person."""
     better, worse = answer.question
-    difference = answer.found.micro
-    size = f"{_difference(difference)}, p {p_text(answer.p_holm)}"
+    size = f"{_difference(answer.found.micro)}, p {p_text(answer.p_holm)}"
     if answer.verdict is ComparisonVerdict.NONE:
         least = f"one of less than {answer.detectable:.3f}"
         missed = least if isfinite(answer.detectable) else "any"
