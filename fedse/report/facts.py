@@ -87,7 +87,7 @@ def read_facts(path: Path, *, clock: Callable[[], float]) -> RunFacts:
         )
 
 
-def told_apart(runs: Sequence[RunFacts]) -> list[RunFacts]:
+def with_distinct_labels(runs: Sequence[RunFacts]) -> list[RunFacts]:
     """The runs with labels that differ: the id, or the path where two runs have the same id."""
     ids = [run.card.id for run in runs]
     return [
