@@ -95,7 +95,7 @@ def _label(card: RunCard, path: Path) -> str:
     return card.experiment if card.experiment != NO_NAME else path.resolve().parent.name
 
 
-def told_apart(runs: Sequence[RunFacts]) -> list[RunFacts]:
+def with_distinct_labels(runs: Sequence[RunFacts]) -> list[RunFacts]:
     """The runs with labels that differ: the path where two runs have the same label."""
     labels = [run.label for run in runs]
     return [
