@@ -19,6 +19,7 @@ from fedse.results.arms import differing
 from fedse.results.compare import POWER, ArmResult, Comparison, Contrast
 from fedse.stats.paired import Difference
 from fedse.stats.rates import Mean, Rate
+from fedse.stats.verdict import p_text
 
 NARROW, WIDE = 60, 100
 LONGEST_LABEL = 16
@@ -235,8 +236,8 @@ def _basis(contrast: Contrast) -> str:
 def sentence(contrast: Contrast, mine: str, first: str, asked: int) -> str:
     """What was found over all games, in words."""
     value, low, high, p = contrast.found.micro
-    sure = f"p {_p(p)}" + (
-        f", {_p(contrast.p_holm)} for {asked} comparisons (Holm)" if asked > 1 else ""
+    sure = f"p {p_text(p)}" + (
+        f", {p_text(contrast.p_holm)} for {asked} comparisons (Holm)" if asked > 1 else ""
     )
     if contrast.verdict != "no difference found":
         near, far = sorted((abs(low), abs(high)))
@@ -248,7 +249,3 @@ def sentence(contrast: Contrast, mine: str, first: str, asked: int) -> str:
         return f"{told} So few games or seeds would show no difference {often}."
     least = f"{contrast.detectable:.2f}"
     return f"{told} One of {least} or more would be found {often}, smaller ones may be missed."
-
-
-def _p(p: float) -> str:
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"

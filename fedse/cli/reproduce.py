@@ -31,13 +31,13 @@ def reproduce_verb(
     table: Annotated[str, Parameter(help=f"One of {', '.join(TABLES)}.")],
     /,
     *,
-    quick: Annotated[bool, Parameter(help="Two or three arms, three seeds.")] = False,
+    quick: Annotated[bool, Parameter(help="Two or three of the arms, three seeds.")] = False,
     seeds: Annotated[int | None, Parameter(help="How many; default 5, quick 3.")] = None,
     jobs: Annotated[int | None, Parameter(help="Processes; default one per core.")] = None,
     out: Annotated[Path | None, Parameter(help="Folder for runs and results.")] = None,
     json: Annotated[bool, Parameter(help="Print the result file.", show_default=False)] = False,
 ) -> None:
-    """The table is made, told beside what was expected, and in a file. Goes on where it ended."""
+    """The table is printed beside the expected one and is in a file; one broken off goes on."""
     if table not in TABLES:
         near = closest(table, list(TABLES))
         raise ConfigError(

@@ -15,6 +15,7 @@ from fedse.store.run_folder import RunCard, read_card, text_digest
 from fedse.types import AdapterSpec, ClientStats, RoundResult
 
 Evals = dict[int, dict[str, ClientStats]]
+NO_NAME = "run"
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def read_facts(path: Path, *, clock: Callable[[], float]) -> RunFacts:
         last = -1 if run.committed is None else run.committed
         found = {index: run.evals(index) for index in range(last + 1)}
         return RunFacts(
-            label=card.id,
+            label=_label(card, path),
             card=card,
             config=run.config,
             config_text=resolved.read_text(encoding="utf-8"),
@@ -87,9 +88,17 @@ def read_facts(path: Path, *, clock: Callable[[], float]) -> RunFacts:
         )
 
 
+def _label(card: RunCard, path: Path) -> str:
+    """The run's id; a federation calls its only run `run`, so there what it is about."""
+    if card.id != NO_NAME:
+        return card.id
+    return card.experiment if card.experiment != NO_NAME else path.resolve().parent.name
+
+
 def with_distinct_labels(runs: Sequence[RunFacts]) -> list[RunFacts]:
-    """The runs with labels that differ: the id, or the path where two runs have the same id."""
-    ids = [run.card.id for run in runs]
+    """The runs with labels that differ: the path where two runs have the same label."""
+    labels = [run.label for run in runs]
     return [
-        run if ids.count(run.card.id) == 1 else replace(run, label=run.summary.path) for run in runs
+        run if labels.count(run.label) == 1 else replace(run, label=run.summary.path)
+        for run in runs
     ]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from fedse.report.facts import RunFacts
-from fedse.stats.rates import change, micro
+from fedse.stats.rates import change, micro, rates
 
 CAVEAT = (
     "An adapter is still derived from private data: published attacks rebuild text from adapter "
@@ -102,12 +102,34 @@ def _unsure(facts: RunFacts) -> list[str]:
         )
     compared = facts.compared()
     if compared is not None:
-        left_out = len(facts.clients) - len(compared[0])
-        if left_out:
-            found.append(f"{left_out} clients were not measured both times and are left out.")
+        left_out = [client for client in facts.clients if client not in compared[0]]
+        found += [_why_left_out(client, facts) for client in left_out]
     if facts.altered:
         found.append(
             f"Not as recorded when the run was made: {' and '.join(facts.altered)}. A file was "
             "changed, or another version of fedse wrote the run."
         )
     return found
+
+
+def _why_left_out(client: str, facts: RunFacts) -> str:
+    """Which measurement a client lacks, and what the round it belongs to says about the client."""
+    lacking = [end for end in (min, max) if client not in rates(facts.evals[end(facts.evals)])]
+    rounds = [end(facts.evals) for end in lacking]
+    when = " and ".join(f"after round {index}" if index else "at the start" for index in rounds)
+    why = _absence(client, rounds[-1], facts)
+    return f"{client} is left out: it was not measured {when}, {why}."
+
+
+def _absence(client: str, index: int, facts: RunFacts) -> str:
+    """What became of the client when the adapter of round `index` was measured."""
+    # An adapter is measured in the round that follows it, the last one after the last round.
+    result = next((r for r in facts.results if r.index == index + 1), facts.results[-1])
+    excluded = {one.client: one for one in result.excluded}
+    if client in excluded:
+        one = excluded[client]
+        word = "quarantined" if one.kind == "quarantined" else "excluded"
+        return f"{word} in round {result.index} ({one.reason})"
+    if client in result.absent:
+        return f"absent in round {result.index}"
+    return "it gave no answer"

@@ -4,21 +4,32 @@ from collections.abc import Sequence
 from math import isfinite
 
 from fedse.reproduce.results import AnswerTo, Line, TableResult, agrees, answers, lines
-from fedse.reproduce.tables import TABLES
+from fedse.reproduce.tables import TABLES, arms_of
 from fedse.stats.paired import Difference
 from fedse.stats.rates import Rate
-from fedse.stats.verdict import ComparisonVerdict
+from fedse.stats.verdict import ComparisonVerdict, p_text
 
 
 def text(got: TableResult, expected: TableResult | None) -> str:
     """What was found, beside what was expected where that is known."""
     seeds = max(len(seeds) for seeds in got.arms.values())
-    head = [f"{TABLES[got.table].title}", f"success on held-out games over {seeds} seeds", ""]
+    head = [TABLES[got.table].title, *_left_out(got), ""]
+    head += [f"success on held-out games over {seeds} seeds"]
     published = {line.arm: line for line in lines(_seeds_of(expected, got))} if expected else {}
     width = max(len(arm) for arm in got.arms)
     body = [_text_line(line, published.get(line.arm), width) for line in lines(got)]
     same = _same_bits(got, expected) if expected else ""
     return "\n".join([*head, *body, "", *map(sentence, answers(got)), *([same] if same else [])])
+
+
+def _left_out(got: TableResult) -> list[str]:
+    """What the whole table has beyond this quick form, and so cannot be answered from it."""
+    whole = [arm.label for arm in arms_of(TABLES[got.table], quick=False)]
+    lacking = [label for label in whole if label not in got.arms]
+    if not lacking:
+        return []
+    told = f"the quick form: {len(got.arms)} of {len(whole)} arms, without {', '.join(lacking)}"
+    return [told, f"the whole table: fedse reproduce {got.table}"]
 
 
 def _seeds_of(expected: TableResult, got: TableResult) -> TableResult:
@@ -54,8 +65,7 @@ def _same_bits(got: TableResult, expected: TableResult) -> str:
 def sentence(answer: AnswerTo) -> str:
     """One question and its answer, for a person."""
     better, worse = answer.question
-    difference = answer.found.micro
-    size = f"{_difference(difference)}, p {answer.p_holm:.3f}"
+    size = f"{_difference(answer.found.micro)}, p {p_text(answer.p_holm)}"
     if answer.verdict is ComparisonVerdict.NONE:
         least = f"one of less than {answer.detectable:.3f}"
         missed = least if isfinite(answer.detectable) else "any"
@@ -116,7 +126,7 @@ def _questions_table(answered: Sequence[AnswerTo]) -> str:
             " against ".join(answer.question),
             _difference(answer.found.micro),
             _difference(answer.found.macro),
-            f"{answer.p_holm:.3f}",
+            p_text(answer.p_holm),
             _answer(answer),
         ]
         for answer in answered

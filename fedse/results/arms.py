@@ -31,7 +31,7 @@ def arms_of(paths: Sequence[Path]) -> list[Arm]:
     if len(paths) < 2:
         raise ConfigError(f"expected at least 2 runs, got {len(paths)}", hint="fedse runs")
     if twice := [path for path in paths if paths.count(path) > 1]:
-        raise ConfigError(f"run {twice[0].name} is given twice")
+        raise ConfigError(f"run {twice[0].name} is given twice", hint="name each run once")
     configs = {path: load_config(path / "config.resolved.toml") for path in paths}
     groups: dict[str, list[Path]] = {}
     for path, config in configs.items():

@@ -11,7 +11,14 @@ from typing import NamedTuple
 
 from fedse.errors import StoreError
 from fedse.results.arms import Arm, arms_of, method_digest
-from fedse.results.held_out import HeldOutGame, counts, evaluated_round, games, require_same_games
+from fedse.results.held_out import (
+    HeldOutGame,
+    counts,
+    evaluated_round,
+    evaluations,
+    games,
+    require_same_games,
+)
 from fedse.stats.paired import (
     Difference,
     Differences,
@@ -76,11 +83,12 @@ def compare(paths: Sequence[Path], *, round: int | None = None) -> Comparison:
     """Every arm of these runs, and each but the first against the first."""
     arms, notes = _comparable(arms_of(paths))
     if len({method_digest(arm.config) for arm in arms}) == 1:
-        notes += ["all have the same settings, so each run stands for itself"]
+        notes += ["all have the same settings, so each run is an arm of its own"]
     measured = {run: counts(run, round) for arm in arms for run in arm.runs.values()}
     clients, lost = _common(arms, measured)
     notes += [f"left out, not measured in all runs: {', '.join(lost)}"] if lost else []
     results = [_result(arm, measured, clients, round) for arm in arms]
+    notes += _unequal_rounds(results)
     contrasts = [_contrast(result, results[0], clients, round) for result in results[1:]]
     adjusted = holm({contrast.arm.label: contrast.p for contrast in contrasts})
     contrasts = [
@@ -91,6 +99,26 @@ def compare(paths: Sequence[Path], *, round: int | None = None) -> Comparison:
         for contrast in contrasts
     ]
     return Comparison(results, contrasts, notes)
+
+
+def _unequal_rounds(results: Sequence[ArmResult]) -> list[str]:
+    """Says so where arms were measured after different numbers of rounds."""
+    after = {result.arm.label: sorted({*result.rounds}) for result in results}
+    if len({*map(tuple, after.values())}) == 1:
+        return []
+    told = ", ".join(f"{label} {'/'.join(map(str, rounds))}" for label, rounds in after.items())
+    note = f"measured after different numbers of rounds, so more than the method differs: {told}"
+    unfinished = [
+        str(run)
+        for result in results
+        for run, last in zip(result.arm.runs.values(), result.rounds, strict=True)
+        if last < result.arm.config.run.rounds
+    ]
+    runs = [run for result in results for run in result.arm.runs.values()]
+    common = max(set.intersection(*({*evaluations(run)} for run in runs)), default=0)
+    todo = [f"all after round {common}: --round {common}"] if common else []
+    todo += [f"go on with the one that is behind: fedse resume {run}" for run in unfinished[:1]]
+    return ["; ".join([note, *todo])]
 
 
 def _comparable(arms: list[Arm]) -> tuple[list[Arm], list[str]]:

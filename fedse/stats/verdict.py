@@ -11,6 +11,15 @@ POWER = 0.8
 """How often a difference must be detected to be called detectable."""
 
 
+LEAST_P = 0.001
+"""The smallest p that is told as a number."""
+
+
+def p_text(p: float) -> str:
+    """`0.013`, or `< 0.001` where three digits would say that it is nothing."""
+    return f"< {LEAST_P}" if p < LEAST_P else f"{p:.3f}"
+
+
 class ComparisonVerdict(StrEnum):
     """Of one method against another."""
 

@@ -5,7 +5,7 @@ from math import inf
 import pytest
 
 from fedse.stats.paired import Difference, blocks_by_group, discordant_share, minimum_detectable
-from fedse.stats.verdict import ComparisonVerdict, smallest_detectable, verdict_of
+from fedse.stats.verdict import ComparisonVerdict, p_text, smallest_detectable, verdict_of
 
 
 @pytest.mark.parametrize(
@@ -68,3 +68,11 @@ def test_games_are_put_together_by_group_seed_and_name():
     ]
     other = {**blocks, "wordle": [[True], [True]]}
     assert discordant_share(blocks, other) == 1 / 8
+
+
+@pytest.mark.parametrize(
+    ("p", "said"),
+    [(0.0, "< 0.001"), (0.00099, "< 0.001"), (0.001, "0.001"), (0.0135, "0.013"), (1.0, "1.000")],
+)
+def test_a_p_is_never_told_as_nothing(p: float, said: str):
+    assert p_text(p) == said
