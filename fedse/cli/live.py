@@ -165,7 +165,7 @@ def _first_measured(log: Path) -> dict[str, float]:
 
 
 def _world(env: str) -> str:
-    """The class of `module:Class`; the module is seldom what tells two worlds apart."""
+    """The class of `module:Class`; two worlds seldom differ by their module alone."""
     return env.rpartition(":")[2]
 
 
