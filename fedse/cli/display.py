@@ -36,7 +36,7 @@ def set_quiet(environ: MutableMapping[str, str]) -> None:
 
 
 def plain_wanted(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether `stream` is no place for colours and redrawing."""
+    """Whether `stream` is unfit for colours and redrawing, or the user wants neither."""
     dumb = environ.get("TERM") == "dumb" or bool(environ.get("NO_COLOR"))
     return dumb or not stream.isatty()
 

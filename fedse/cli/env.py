@@ -135,7 +135,7 @@ def _read_action(env: Env) -> str | None:
         if word not in ("?", "!"):
             return word
         if not isinstance(env, ExpertEnv):
-            print("this environment names no actions and has no expert")
+            print("this environment lists no actions and has no expert")
         elif word == "!":
             print(f"expert: {env.expert()}")
             return env.expert()

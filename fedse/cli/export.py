@@ -75,7 +75,7 @@ def trajectories(
         print(f"{counted(written, 'episode')} in {out}")
     else:
         logs = list(write_inspect_logs(rows, out, _origin(place)))
-        print(f"{counted(len(logs), 'log')} in {out}; look: inspect view --log-dir {out}")
+        print(f"{counted(len(logs), 'log')} in {out}; view them: inspect view --log-dir {out}")
 
 
 @app.command
@@ -149,4 +149,4 @@ def _origin(place: Place) -> Origin:
 
 def _require_new(out: Path) -> None:
     if out.exists():
-        raise ConfigError(f"{out} exists already", hint="choose another --out")
+        raise ConfigError(f"{out} already exists", hint="choose another --out")

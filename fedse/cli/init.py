@@ -19,7 +19,7 @@ NAME = "my-agent"
 
 
 def init_verb(
-    folder: Annotated[Path, Parameter(help="Where; it must not exist or be empty.")], /
+    folder: Annotated[Path, Parameter(help="The folder to make; it must be new or empty.")], /
 ) -> None:
     """The folder holds a working example that passes `fedse env check` and can be run."""
     made = scaffold(folder)
@@ -57,7 +57,7 @@ def _require_free(folder: Path) -> None:
         entries = [folder.name] if folder.exists() else []
     if entries:
         raise ConfigError(
-            f"{folder} must not exist or be an empty folder; it has {', '.join(entries[:3])}"
+            f"{folder} must be a new or an empty folder; it has {', '.join(entries[:3])}"
             + (f" and {len(entries) - 3} more" if len(entries) > 3 else ""),
             hint="fedse init ANOTHER-NAME",
         )

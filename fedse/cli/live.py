@@ -165,7 +165,7 @@ def _first_measured(log: Path) -> dict[str, float]:
 
 
 def _world(env: str) -> str:
-    """The class of `module:Class`; the module is seldom what tells two worlds apart."""
+    """The class of `module:Class`; two worlds seldom differ by their module alone."""
     return env.rpartition(":")[2]
 
 
@@ -174,9 +174,9 @@ def _rate(won: int, played: int) -> str:
 
 
 def _games(event: str, facts: dict[str, Any]) -> str:
-    """Only of exploring it is told how far it is."""
-    asked = facts.get("episodes")
-    return "" if asked is None else f"0/{asked}" if event == "rollout.started" else str(asked)
+    """Games played and planned; how many were played is known only while exploring."""
+    planned = facts.get("episodes")
+    return "" if planned is None else f"0/{planned}" if event == "rollout.started" else str(planned)
 
 
 def draw(board: Board, *, width: int, height: int, symbols: bool) -> RenderableType:
