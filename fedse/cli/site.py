@@ -1,8 +1,12 @@
 """`fedse site`: join a federation, see what would leave, take part, pause, look back."""
 
+import re
 import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from math import prod
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from cyclopts import App, Parameter
 
@@ -15,6 +19,9 @@ from fedse.envs.base import make_env
 from fedse.errors import StoreError
 from fedse.ledger.chain import FILE
 from fedse.site.rules import set_pause
+
+if TYPE_CHECKING:
+    from fedse.flower.preview import Preview
 
 app = App(name="site", help_format="plaintext", help_epilogue="")
 
@@ -77,29 +84,53 @@ def preview(*, home: HomeOption = HERE, json: Json = False) -> None:
         print(contents.model_dump_json())
         return
     print(f"One round of {opened.card.site}, to {opened.card.server} and nowhere else\n")
-    print("numbers (examples)")
+    print("\n".join([*_what_leaves(contents), "", *_what_stays(contents)]))
+
+
+def _what_leaves(contents: "Preview") -> Iterator[str]:
+    yield "numbers (examples)"
     for field in contents.numbers:
-        print(f"  {field.name:<16}  {field.kind:<6}  {field.example}")
-    parameters = sum(a * b for a, b in contents.tensors.values())
-    print(f"\nadapter, {contents.adapter_bytes} bytes: {parameters} numbers")
-    for name, shape in contents.tensors.items():
-        print(f"  {name}  {' x '.join(map(str, shape))}")
-    print("\nas Flower packs it, bytes")
+        yield f"  {field.name:<16}  {field.kind:<6}  {field.example}"
+    kinds = tensor_kinds(contents.tensors)
+    numbers = sum(alike.times * prod(alike.shape) for alike in kinds)
+    yield ""
+    yield f"adapter, {contents.adapter_bytes} bytes: {numbers} numbers in {len(contents.tensors)} tensors"
+    for alike in kinds:
+        yield f"  {alike.times:>3} of  {alike.name}  {' x '.join(map(str, alike.shape))}"
+    yield "  (* is the number of a layer; --json lists every tensor)"
+    yield "\nas Flower packs it, bytes"
     for part in contents.parts:
-        print(f"  {part.kind:<16}  {part.bytes:>10}")
-    print(f"  {'all':<16}  {contents.bytes:>10}  (at most {contents.bytes_at_most})")
-    print(f"\nFlower adds to a message: {', '.join(contents.envelope)}")
-    print("and to each request these headers (examples)")
+        yield f"  {part.kind:<16}  {part.bytes:>10}"
+    yield f"  {'all':<16}  {contents.bytes:>10}  (at most {contents.bytes_at_most})"
+    yield f"\nFlower adds to a message: {', '.join(contents.envelope)}"
+    yield "and to each request these headers (examples)"
     for name, value in contents.headers.items():
-        print(f"  {name:<16}  {value[:60]}")
-    print(f"it asks for: {', '.join(contents.requests)}")
-    print(f"if something breaks, instead of a reply: {'; or: '.join(contents.when_it_breaks)}")
-    print(f"before that, once, sent by you: enrolment.json ({', '.join(contents.once)})")
-    print("\nstays here, no reply has a field for it")
+        yield f"  {name:<16}  {value[:60]}"
+    yield f"it asks for: {', '.join(contents.requests)}"
+    yield f"if something breaks, instead of a reply: {'; or: '.join(contents.when_it_breaks)}"
+    yield f"before that, once, sent by you: enrolment.json ({', '.join(contents.once)})"
+
+
+def _what_stays(contents: "Preview") -> Iterator[str]:
+    yield "stays here, no reply has a field for it"
     for kind, names in contents.stays.items():
-        print(f"  {kind:<12}  {', '.join(names)}")
-    print("  files         buffer.db, worker.log, policy.toml, experiment.toml, node.key")
-    print("\nThe adapter is learned from what stays here, and can reveal parts of it.")
+        yield f"  {kind:<12}  {', '.join(names)}"
+    yield "  files         buffer.db, worker.log, policy.toml, experiment.toml, node.key"
+    yield "\nThe adapter is learned from what stays here, and can reveal parts of it."
+
+
+class TensorKind(NamedTuple):
+    """Tensors that differ in nothing but the number of their layer."""
+
+    name: str
+    shape: tuple[int, ...]
+    times: int
+
+
+def tensor_kinds(tensors: Mapping[str, tuple[int, ...]]) -> list[TensorKind]:
+    """The tensors by kind, in the order they come."""
+    alike = [(re.sub(r"(?<=\.)\d+(?=\.)", "*", name), shape) for name, shape in tensors.items()]
+    return [TensorKind(name, shape, times) for (name, shape), times in Counter(alike).items()]
 
 
 @app.command

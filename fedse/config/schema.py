@@ -1,7 +1,7 @@
 """One TOML file describes one experiment; every key is typed, unknown keys are refused.
 
-Sections are named after the stages of the method. What all clients must share is `shared()`;
-what belongs to one client is its own `[[clients]]` entry and never comes from the server.
+Sections are named after the stages of the method. What all clients must have in common is what
+`Config.agreed_digest` covers; a client's own `[[clients]]` entry never comes from the server.
 """
 
 from typing import Annotated, Any, Literal, NamedTuple

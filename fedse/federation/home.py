@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import tomlkit
 
-from fedse.adapters.base import spec_of
+from fedse.adapters.base import SHIPPED, spec_of
 from fedse.config.file import dump_config, load_config, parse_config
 from fedse.config.schema import Config
 from fedse.errors import ConfigError, MachineError, StoreError, boundary
@@ -73,7 +73,7 @@ def agreed_config(
     """The experiment as this site will run it; refused unless the digests follow from it."""
     own = {"name": invite.site, "env": env, "options": dict(options)}
     others = [{"name": n, "env": ELSEWHERE} for n in invite.members if n != invite.site]
-    model = {**invite.settings.get("model", {}), "base": base or invite.base}
+    model = {**invite.settings.get("model", {}), "base": _whole(base) if base else invite.base}
     raw = {**invite.settings, "model": model, "clients": [own, *others]}
     config = parse_config(tomlkit.dumps(raw), f"settings in the invitation of {invite.site}")
     if config.run.name != invite.experiment or config.agreed_digest() != invite.agreed:
@@ -95,6 +95,11 @@ def agreed_config(
             hint=again,
         )
     return config
+
+
+def _whole(base: str) -> str:
+    """A name of a shipped model, or the folder as it is found from anywhere."""
+    return base if base in SHIPPED else str(Path(base).expanduser().resolve())
 
 
 def join(invite: Invite, config: Config, path: Path, *, bundle: str) -> Home:
@@ -149,10 +154,14 @@ def open_home(path: Path) -> Home:
             f"{path / EXPERIMENT} is no longer what was agreed",
             hint="undo the change; env, options, base, threads and workers are yours to change",
         )
-    if spec_of(config).identity != card.spec:
+    hint = f"put it back, or set model.base in {path / EXPERIMENT} to the folder that has it"
+    try:
+        same = spec_of(config).identity == card.spec
+    except MachineError as error:
+        raise MachineError(f"the base model is gone: {error}", hint=hint) from error
+    if not same:
         raise MachineError(
-            f"the base model {config.model.base!r} is not the one agreed on",
-            hint=f"put it back, or set model.base in {path / EXPERIMENT} to where it is",
+            f"the base model {config.model.base!r} is not the one agreed on", hint=hint
         )
     read_rules(path / POLICY)
     return Home(path.resolve(), card, config)

@@ -1,8 +1,9 @@
-"""One client's experience: an append-only, content-addressed SQLite file that survives kill -9.
+"""One client's experience: a content-addressed SQLite file that survives kill -9.
 
-An episode once added is never lost and never counted twice. The outbox beside it keeps the
-client's finished work of each (experiment, round), so a round is answered again, not done again.
-While a round is under way, the games of it that were played are kept part by part.
+An episode once added is never changed, removed or counted twice. Beside the episodes, the outbox
+keeps the client's finished work of each (experiment, round), so a round is answered again, not done
+again; and while a round is under way, the games of it that were played are kept part by part, until
+it is finished.
 """
 
 import json

@@ -2,16 +2,19 @@
 
 import json
 import re
+import shutil
 import socket
 import stat
 import time
 from contextlib import closing
+from math import prod
 from pathlib import Path
 
 import pytest
 
-from fedse.adapters.base import spec_of
+from fedse.adapters.base import SHIPPED, spec_of
 from fedse.cli.app import start
+from fedse.cli.site import tensor_kinds
 from fedse.config.file import load_config
 from fedse.errors import ConfigError, MachineError, StoreError
 from fedse.federation.enrolment import EnrolmentRequest
@@ -19,7 +22,7 @@ from fedse.federation.folder import open_federation
 from fedse.federation.home import open_home
 from fedse.site.rules import read_rules
 from fedse.store.run_folder import open_run
-from tests.federation.scene import HOURS, NONCE, NOW, Scene
+from tests.federation.scene import HOURS, NONCE, NOW, Scene, config
 from tests.needs import needs
 
 
@@ -242,3 +245,30 @@ def test_commands_in_hints_name_the_federation(scene: Scene):
     with pytest.raises(ConfigError) as enrolled:
         scene.invite_again()
     assert enrolled.value.hint == f"fedse federation revoke alpha{place}"
+
+
+def test_a_base_model_is_found_from_any_folder(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    shutil.copytree(SHIPPED["tiny"], tmp_path / "models" / "tiny")
+    monkeypatch.chdir(tmp_path / "models")
+    home = scene.join(base="tiny/../tiny/.")
+    assert open_home(home.path).config.model.base == str(tmp_path / "models" / "tiny")
+    monkeypatch.chdir(tmp_path)
+    assert open_home(home.path).card == home.card
+    shutil.rmtree(tmp_path / "models")
+    with pytest.raises(MachineError, match="the base model is gone") as caught:
+        open_home(home.path)
+    assert caught.value.hint.endswith("experiment.toml to the folder that has it")
+
+
+def test_tensors_of_a_kind_are_summed_up():
+    tensors = {tensor.name: tensor.shape for tensor in spec_of(config()).tensors}
+    kinds = tensor_kinds(tensors)
+    assert sum(kind.times for kind in kinds) == len(tensors) == 56
+    assert len(kinds) == 14
+    assert sum(kind.times * prod(kind.shape) for kind in kinds) == spec_of(config()).size
+    assert tensor_kinds({"a.0.b.1.w": (2, 3), "a.1.b.0.w": (2, 3), "a.2.b": (3,)}) == [
+        ("a.*.b.*.w", (2, 3), 2),
+        ("a.*.b", (3,), 1),
+    ]

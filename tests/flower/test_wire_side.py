@@ -26,9 +26,16 @@ from fedse.errors import WireError
 from fedse.faults import Fault
 from fedse.federation.nginx import FLEET_ROUTES, nginx_config
 from fedse.flower.messages.bundle import contents_digest, own_digest, write_app
-from fedse.flower.messages.wire import ADAPTER, INTEGERS, MAX_COUNT, REPLY, reply_content
+from fedse.flower.messages.wire import (
+    ADAPTER,
+    INTEGERS,
+    MAX_COUNT,
+    REPLY,
+    read_reply,
+    reply_content,
+)
 from fedse.flower.patches import bundle_guard
-from fedse.flower.preview import preview
+from fedse.flower.preview import EXAMPLE, preview
 from fedse.flower.server import transport
 from fedse.flower.server.transport import GridAsk
 from fedse.protocol import Delivery, Request, SiteReply
@@ -71,6 +78,15 @@ def test_the_preview_has_the_fields_and_the_bytes_of_a_real_reply(spec: AdapterS
     most = ClientStats.model_validate({**values, **dict.fromkeys(INTEGERS, MAX_COUNT)})
     longest = SiteReply(most, toy_adapter(spec, 7).to_bytes(), client=place)
     assert sent(reply_content(longest)) == shown.bytes_at_most
+
+
+def test_the_examples_can_be_told_apart_and_a_server_would_take_them():
+    numbers = EXAMPLE.model_dump()
+    assert len({*numbers.values()}) == len(numbers)
+    silent = ClientStats().model_dump()
+    assert [name for name, value in numbers.items() if value == silent[name]] == []
+    content = reply_content(SiteReply(EXAMPLE, b"1234"))
+    assert read_reply(content, max_bytes=4).stats == EXAMPLE
 
 
 def test_the_preview_would_notice_a_number_more(monkeypatch: pytest.MonkeyPatch):

@@ -184,6 +184,44 @@ def test_one_name_means_one_class():
     assert {name: [m for m, node in classes() if node.name == name] for name in twice} == {}
 
 
+CATCHERS = {
+    "errors": "the boundary around foreign code",
+    "cli.app": "the last resort of the command line: a bug is told as one",
+    "drivers.workers": "kills the workers, then raises again",
+    "federation.folder": "removes the half-made folder, then raises again",
+    "serve.batch_queue": "refuses those who wait, then raises again",
+    "envs.conformance.check": "whatever an environment raises is a failed check",
+    "envs.conformance.promises": "as above, for one promise",
+    "envs.conformance.subject": "as above, for the episodes several promises share",
+    "envs.bridges.openenv_ws": "a session that breaks in any way is lost",
+    "serve.play": "whatever an agent program raises breaks its episode",
+    "observers.trackers": "a tracker that fails must not end the run",
+    "site.worker": "outlives every bad request",
+    "flower.client_app": "no word of what happened may leave the site",
+    "flower.messages.wire": "whatever a peer's message breaks is the peer's fault",
+    "flower.server.mailbox": "one reply that cannot be pulled must not end the round",
+    "flower.patches.presence": "a node that cannot be deactivated is told of",
+    "flower.ops.supernode": "ends the process with a code, whatever ended it",
+}
+"""Who catches everything, and why; CONTRIBUTING says which reasons there are."""
+
+
+def test_who_may_catch_everything():
+    """Also by leaving the kind of the error out."""
+    catching = {
+        module
+        for module, text in SOURCES.items()
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ExceptHandler)
+        and (node.type is None or {"Exception", "BaseException"} & _names(node.type))
+    }
+    assert catching == set(CATCHERS)
+
+
+def _names(node: ast.expr) -> set[str]:
+    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+
+
 def test_no_cupboards():
     for path in FILES:
         words = set(module_of(path).replace(".", "_").split("_"))
