@@ -94,7 +94,8 @@ def _what_leaves(contents: "Preview") -> Iterator[str]:
     kinds = tensor_kinds(contents.tensors)
     numbers = sum(alike.times * prod(alike.shape) for alike in kinds)
     yield ""
-    yield f"adapter, {contents.adapter_bytes} bytes: {numbers} numbers in {len(contents.tensors)} tensors"
+    size = f"{numbers} numbers in {len(contents.tensors)} tensors"
+    yield f"adapter, {contents.adapter_bytes} bytes: {size}"
     for alike in kinds:
         yield f"  {alike.times:>3} of  {alike.name}  {' x '.join(map(str, alike.shape))}"
     yield "  (* is the number of a layer; --json lists every tensor)"
