@@ -88,17 +88,38 @@ def silent(message: Message) -> None:
     return None
 
 
+class Ticking:
+    """A clock that only sleeping moves."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
+def clock(monkeypatch: pytest.MonkeyPatch) -> Ticking:
+    """What the round goes by; what is pulled from the grid still comes when it comes."""
+    made = Ticking()
+    monkeypatch.setattr(ask_module, "time", made)
+    return made
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Ticking) -> Iterator[Run]:
     monkeypatch.setattr(ask_module, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(mailbox, "RETRY_SECONDS", 0.01)
     with closing(Run(tmp_path / "run", quick(), SPEC, clock=time.time)) as opened:
         yield opened
 
 
-def quick() -> Config:
+def quick(deadline: float = 0.3) -> Config:
     config = toy_config()
-    limits = config.aggregate.model_copy(update={"deadline": 0.3})
+    limits = config.aggregate.model_copy(update={"deadline": deadline})
     return config.model_copy(update={"aggregate": limits})
 
 
@@ -168,27 +189,6 @@ def test_two_unregistered_nodes_may_claim_a_client_and_both_are_passed_on(run: R
         "delta",
         "delta",
     ]
-
-
-class Ticking:
-    """A clock that only sleeping moves."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Ticking:
-    """What the round goes by; what is pulled from the grid still comes when it comes."""
-    made = Ticking()
-    monkeypatch.setattr(ask_module, "time", made)
-    return made
 
 
 def test_a_silent_node_costs_the_deadline_and_no_more(run: Run, clock: Ticking):
@@ -346,7 +346,10 @@ def test_an_upload_that_never_ends_holds_up_nobody_else(run: Run, monkeypatch):
 
 
 def test_an_upload_that_takes_long_is_counted_when_it_is_whole(run: Run, monkeypatch):
+    """By the real clock, with a deadline that no machine is too busy for."""
     monkeypatch.setattr(mailbox, "PULL_SECONDS", 0.01)
+    monkeypatch.setattr(ask_module, "time", time)
+    run.config = quick(deadline=60.0)
 
     def slow(message: Message) -> Message:
         time.sleep(0.1)
