@@ -11,8 +11,18 @@ lint:
     .venv/bin/ruff format --check .
     .venv/bin/mypy
 
+fast := "not slow and not federated and not reproduction"
+
 test:
-    {{python}} -m pytest -m "not slow and not federated and not reproduction"
+    {{python}} -m pytest -m "{{fast}}" -n 2 --dist worksteal
+
+# Fails below the share of lines and branches that pyproject.toml names.
+coverage:
+    {{python}} -m pytest -m "{{fast}}" -n 2 --dist worksteal --cov
+
+# Breaks 83 laws one by one in a copy; fails if the fast tests do not notice.
+mutations:
+    {{python}} scripts/mutations.py
 
 # The fast tests on another Python, as in: just on 3.13
 on version:

@@ -24,12 +24,13 @@ def eval_verb(
     json: Json = False,
 ) -> None:
     """The adapter's success in fresh games on each client's held-out tasks is on stdout."""
-    found = evaluate(run, round=round, episodes=episodes, seed=seed, on_event=_progress)
-    rows = _rows(found)
+    evaluation = evaluate(run, round=round, episodes=episodes, seed=seed, on_event=_progress)
+    rows = _rows(evaluation)
     if json:
-        print(json_format.dumps({"run": str(found.path), "round": found.round, "success": rows}))
+        head = {"run": str(evaluation.path), "round": evaluation.round}
+        print(json_format.dumps({**head, "success": rows}))
     else:
-        print(_text(found, rows))
+        print(_text(evaluation, rows))
 
 
 def _progress(event: str, facts: dict[str, Fact]) -> None:
@@ -38,16 +39,16 @@ def _progress(event: str, facts: dict[str, Fact]) -> None:
         print(played, file=sys.stderr, flush=True)
 
 
-def _rows(found: Evaluation) -> list[dict[str, Any]]:
-    named = [("client", name, rate) for name, rate in found.clients.items()]
-    named += [("environment", env, rate) for env, rate in found.environments.items()]
-    named += [("all", "all", found.overall)]
+def _rows(evaluation: Evaluation) -> list[dict[str, Any]]:
+    named = [("client", name, rate) for name, rate in evaluation.clients.items()]
+    named += [("environment", env, rate) for env, rate in evaluation.environments.items()]
+    named += [("all", "all", evaluation.overall)]
     rows = [
         {"of": of, "name": name, "won": rate.successes, "played": rate.n, "rate": rate.value}
         | rate.interval._asdict()
         for of, name, rate in named
     ]
-    mean = found.mean_of_environments
+    mean = evaluation.mean_of_environments
     rows += [
         {"of": "mean of environments", "name": "mean of environments", "rate": mean.value}
         | mean.interval._asdict()
@@ -55,9 +56,10 @@ def _rows(found: Evaluation) -> list[dict[str, Any]]:
     return rows
 
 
-def _text(found: Evaluation, rows: list[dict[str, Any]]) -> str:
+def _text(evaluation: Evaluation, rows: list[dict[str, Any]]) -> str:
     width = max(len(row["name"]) for row in rows)
-    lines = [f"success of round {found.round} of {found.path.name} in fresh games, 95 % interval"]
+    adapter = f"round {evaluation.round} of {evaluation.path.name}"
+    lines = [f"success of {adapter} in fresh games, 95 % interval"]
     of = ""
     for row in rows:
         lines += [""] if row["of"] != of and of in ("client", "environment") else []

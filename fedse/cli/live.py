@@ -1,4 +1,4 @@
-"""The live view: one row per client, drawn anew at most four times a second.
+"""The live view: one row per client, redrawn at most four times a second.
 
 At any width the state of every client stays readable; columns of numbers go first.
 """
@@ -48,7 +48,7 @@ FRAME_LINES = 8
 
 @dataclass
 class Row:
-    """What is known of one client in the current round."""
+    """What is known about one client in the current round."""
 
     client: str
     env: str
@@ -129,7 +129,7 @@ class Board:
             self._take_answer(row, facts)
 
     def _take_measured(self, row: Row, facts: dict[str, Any]) -> None:
-        """The change is that since before the first round, as in the result."""
+        """The change is counted from before the first round, as in the result."""
         rate = facts["won"] / facts["played"]
         if facts["round"] == 0:
             row.first = rate
@@ -160,12 +160,12 @@ def board_of(config: Config, *, log: Path | None = None, loads_model: bool = Tru
 
 def _first_measured(log: Path) -> dict[str, float]:
     """Each client's held-out success before the first round."""
-    measured = read_events(log, ["eval.recorded"])
-    return {e["client"]: e["won"] / e["played"] for e in measured if e["round"] == 0}
+    evaluations = read_events(log, ["eval.recorded"])
+    return {e["client"]: e["won"] / e["played"] for e in evaluations if e["round"] == 0}
 
 
 def _world(env: str) -> str:
-    """The class of `module:Class`; the module is seldom what tells two worlds apart."""
+    """The class of `module:Class`; two worlds seldom differ by their module alone."""
     return env.rpartition(":")[2]
 
 
@@ -174,9 +174,9 @@ def _rate(won: int, played: int) -> str:
 
 
 def _games(event: str, facts: dict[str, Any]) -> str:
-    """Only of exploring it is told how far it is."""
-    asked = facts.get("episodes")
-    return "" if asked is None else f"0/{asked}" if event == "rollout.started" else str(asked)
+    """Games played and planned; how many were played is known only while exploring."""
+    planned = facts.get("episodes")
+    return "" if planned is None else f"0/{planned}" if event == "rollout.started" else str(planned)
 
 
 def draw(board: Board, *, width: int, height: int, symbols: bool) -> RenderableType:
@@ -263,12 +263,12 @@ def live_view(
     console, board = Console(stderr=True), board_of(config, log=log, loads_model=loads_model)
     symbols = (sys.stderr.encoding or "").lower().startswith("utf")
 
-    def drawn() -> RenderableType:
+    def render() -> RenderableType:
         size = console.size
         return draw(board, width=size.width, height=size.height, symbols=symbols)
 
     def observer(event: str, entry: dict[str, Fact]) -> None:
         board.take(event, entry)
 
-    with Live(console=console, get_renderable=drawn, refresh_per_second=4):
+    with Live(console=console, get_renderable=render, refresh_per_second=4):
         yield observer

@@ -10,7 +10,7 @@ from fedse.results.outcome import Change, RunResult
 from fedse.stats.rates import Rate
 
 
-def tell_result(result: RunResult, mode: Mode) -> None:
+def print_result(result: RunResult, mode: Mode) -> None:
     """The result is on stdout: a table for people, one JSON object for programs."""
     plain = result_json(result)
     if mode != "json":
@@ -35,18 +35,18 @@ def result_json(result: RunResult) -> dict[str, Any]:
         "bytes_up": sum(one.bytes_up for one in result.rounds),
         "bytes_down": sum(one.bytes_down for one in result.rounds),
         "adapter": str(result.adapters[last]) if last else None,
-        "environments": {env: _change_json(found) for env, found in result.by_environment.items()},
+        "environments": {env: _change_json(each) for env, each in result.by_environment.items()},
         "all": _change_json(result.overall) if result.overall else None,
         "mean_of_environments": [mean.value for mean in means] if means else [None, None],
     }
 
 
-def _change_json(found: Change) -> dict[str, Any]:
-    low, high = found.interval
+def _change_json(change: Change) -> dict[str, Any]:
+    low, high = change.interval
     return {
-        "before": _rate_json(found.before),
-        "after": _rate_json(found.after),
-        "change": {"value": found.value, "low": low, "high": high},
+        "before": _rate_json(change.before),
+        "after": _rate_json(change.after),
+        "change": {"value": change.value, "low": low, "high": high},
     }
 
 
@@ -77,13 +77,13 @@ def result_text(result: dict[str, Any]) -> str:
 def _table(rows: dict[str, dict[str, Any]]) -> list[str]:
     width = max(len(name) for name in rows)
     lines, unclear = [], False
-    for name, found in rows.items():
-        moved = found["change"]
-        doubt = moved["low"] <= 0 <= moved["high"]
+    for name, row in rows.items():
+        change = row["change"]
+        doubt = change["low"] <= 0 <= change["high"]
         unclear = unclear or doubt
         lines += [
-            f"  {name:<{width}}  {found['before']['rate']:.2f} -> {found['after']['rate']:.2f}"
-            f"  {moved['value']:+.2f}{'*' if doubt else ' '}"
-            f" ({moved['low']:+.2f} to {moved['high']:+.2f})  {found['after']['played']} games"
+            f"  {name:<{width}}  {row['before']['rate']:.2f} -> {row['after']['rate']:.2f}"
+            f"  {change['value']:+.2f}{'*' if doubt else ' '}"
+            f" ({change['low']:+.2f} to {change['high']:+.2f})  {row['after']['played']} games"
         ]
     return [*lines, *(["  * the interval includes 0: may be chance"] if unclear else [])]

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from fedse.api import running
 from fedse.cli.console import shown
 from fedse.cli.display import Json, Plain, mode_of
-from fedse.cli.result import tell_result
+from fedse.cli.result import print_result
 from fedse.cli.run import EngineOption
 from fedse.config.file import load_config
 from fedse.store.run_folder import find_run
@@ -29,4 +29,4 @@ def resume_verb(
     mode = mode_of(sys.stderr, json=json, plain=plain)
     with shown(mode, load_config(path / "config.resolved.toml")) as observer:
         result = running.resume(path, engine=engine, on_event=observer)
-    tell_result(result, mode)
+    print_result(result, mode)

@@ -16,7 +16,7 @@ from fedse.api.experiment import Experiment, Plan, load_experiment, plan
 from fedse.cli.console import shown
 from fedse.cli.display import Json, Mode, Plain, mode_of
 from fedse.cli.phrases import megabytes
-from fedse.cli.result import tell_result
+from fedse.cli.result import print_result
 from fedse.config.file import dump_config
 from fedse.config.methods import METHODS
 from fedse.config.schema import Config
@@ -75,7 +75,7 @@ def run_verb(
     experiment = load_experiment(config, settings=set_, method=method, only=only)
     mode = mode_of(sys.stderr, json=json, plain=plain)
     if dry_run:
-        tell_plan(plan(experiment.config, engine=engine), experiment.config, mode)
+        print_plan(plan(experiment.config, engine=engine), experiment.config, mode)
         return
     start_run(
         experiment, out=out, name=name, engine=engine, mode=mode, track=track, metrics=metrics
@@ -106,7 +106,7 @@ def start_run(
             track=track,
             warn=_warn,
         )
-    tell_result(result, mode)
+    print_result(result, mode)
     return result
 
 
@@ -128,7 +128,7 @@ def _warn(message: str) -> None:
     print(f"warning: {message}", file=sys.stderr, flush=True)
 
 
-def tell_plan(plan: Plan, config: Config, mode: Mode) -> None:
+def print_plan(plan: Plan, config: Config, mode: Mode) -> None:
     """The plan and the complete config are on stdout, as TOML that can be run, or as JSON."""
     if mode == "json":
         settings = config.model_dump(mode="json")

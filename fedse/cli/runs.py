@@ -20,15 +20,15 @@ def runs_verb(
 ) -> None:
     """The runs are on stdout, the oldest first."""
     where = root_of(root)
-    found = list_runs(where)
+    runs = list_runs(where)
     if json:
-        print(json_format.dumps([_plain(run) for run in found]))
+        print(json_format.dumps([_plain(run) for run in runs]))
         return
-    if not found:
+    if not runs:
         print(f"no runs in {where}; make one: fedse demo")
         return
     rows = [("run", "state", "success")]
-    rows += [(run.id, status_text(run), success_text(run)) for run in found]
+    rows += [(run.id, status_text(run), success_text(run)) for run in runs]
     ids, states = (max(len(row[column]) for row in rows) for column in (0, 1))
     for run_id, state, success in rows:
         print(f"{run_id:<{ids}}  {state:<{states}}  {success}".rstrip())

@@ -13,7 +13,7 @@ from cyclopts import App, Parameter
 from fedse.adapters.base import spec_of
 from fedse.api.checks import require_machine
 from fedse.cli.display import Json
-from fedse.cli.federation import end_on_sigterm, require_flower, tell_aside
+from fedse.cli.federation import end_on_sigterm, print_aside, require_flower
 from fedse.config.file import parse_options
 from fedse.envs.base import make_env
 from fedse.errors import StoreError
@@ -39,10 +39,12 @@ def join(
     /,
     *,
     home: HomeOption = HERE,
-    env: Annotated[str, Parameter(help="The environment played here; stays here.")],
+    env: Annotated[str, Parameter(help="The environment played here; it stays here.")],
     option: Options = [],  # noqa: B006  only read
     base: Annotated[str | None, Parameter(help="Folder of the base model, if not shipped.")] = None,
-    fingerprint: Annotated[str, Parameter(help="Of the coordinator's key, as you heard it.")] = "",
+    fingerprint: Annotated[
+        str, Parameter(help="Of the coordinator's key, as they read it to you.")
+    ] = "",
 ) -> None:
     """Check an invitation, make the site's key and its rules; nothing is sent.
 
@@ -73,48 +75,48 @@ def preview(*, home: HomeOption = HERE, json: Json = False) -> None:
     """
     require_flower()
     from fedse.federation.home import open_home
-    from fedse.flower.preview import preview as taken_apart
+    from fedse.flower.preview import preview as preview_round
 
     opened = open_home(home)
     place = sorted(client.name for client in opened.config.clients).index(opened.card.site)
-    found = taken_apart(spec_of(opened.config), place=place)
+    contents = preview_round(spec_of(opened.config), place=place)
     if json:
-        print(found.model_dump_json())
+        print(contents.model_dump_json())
         return
     print(f"One round of {opened.card.site}, to {opened.card.server} and nowhere else\n")
-    print("\n".join([*_what_leaves(found), "", *_what_stays(found)]))
+    print("\n".join([*_what_leaves(contents), "", *_what_stays(contents)]))
 
 
-def _what_leaves(found: "Preview") -> Iterator[str]:
+def _what_leaves(contents: "Preview") -> Iterator[str]:
     yield "numbers (examples)"
-    for field in found.numbers:
+    for field in contents.numbers:
         yield f"  {field.name:<16}  {field.kind:<6}  {field.example}"
-    kinds = tensor_kinds(found.tensors)
+    kinds = tensor_kinds(contents.tensors)
     numbers = sum(alike.times * prod(alike.shape) for alike in kinds)
-    yield ""
-    yield f"adapter, {found.adapter_bytes} bytes: {numbers} numbers in {len(found.tensors)} tensors"
+    tensors = f"{numbers} numbers in {len(contents.tensors)} tensors"
+    yield f"\nadapter, {contents.adapter_bytes} bytes: {tensors}"
     for alike in kinds:
         yield f"  {alike.times:>3} of  {alike.name}  {' x '.join(map(str, alike.shape))}"
     yield "  (* is the number of a layer; --json lists every tensor)"
     yield "\nas Flower packs it, bytes"
-    for part in found.parts:
+    for part in contents.parts:
         yield f"  {part.kind:<16}  {part.bytes:>10}"
-    yield f"  {'all':<16}  {found.bytes:>10}  (at most {found.bytes_at_most})"
-    yield f"\nFlower adds to a message: {', '.join(found.envelope)}"
+    yield f"  {'all':<16}  {contents.bytes:>10}  (at most {contents.bytes_at_most})"
+    yield f"\nFlower adds to a message: {', '.join(contents.envelope)}"
     yield "and to each request these headers (examples)"
-    for name, value in found.headers.items():
+    for name, value in contents.headers.items():
         yield f"  {name:<16}  {value[:60]}"
-    yield f"it asks for: {', '.join(found.requests)}"
-    yield f"if something breaks, instead of a reply: {'; or: '.join(found.when_it_breaks)}"
-    yield f"before that, once, by your own hand: enrolment.json ({', '.join(found.once)})"
+    yield f"it asks for: {', '.join(contents.requests)}"
+    yield f"if something breaks, instead of a reply: {'; or: '.join(contents.when_it_breaks)}"
+    yield f"before that, once, sent by you: enrolment.json ({', '.join(contents.once)})"
 
 
-def _what_stays(found: "Preview") -> Iterator[str]:
+def _what_stays(contents: "Preview") -> Iterator[str]:
     yield "stays here, no reply has a field for it"
-    for kind, names in found.stays.items():
+    for kind, names in contents.stays.items():
         yield f"  {kind:<12}  {', '.join(names)}"
     yield "  files         buffer.db, worker.log, policy.toml, experiment.toml, node.key"
-    yield "\nThe adapter is learned from what stays; it can give parts of it away."
+    yield "\nThe adapter is learned from what stays here, and can reveal parts of it."
 
 
 class TensorKind(NamedTuple):
@@ -145,16 +147,16 @@ def start(*, home: HomeOption = HERE) -> None:
     opened = open_home(home)
     end_on_sigterm()
     try:
-        serve_site(opened, tell=tell_aside)
+        serve_site(opened, tell=print_aside)
     except KeyboardInterrupt:
-        tell_aside("stopped; start again whenever you like")
+        print_aside("stopped; start again whenever you like")
 
 
 @app.command
 def ledger(*, home: HomeOption = HERE) -> None:
-    """Verify the site's own record of what it answered, and list the rounds it tells of.
+    """Verify the site's own record of what it answered, and list its rounds.
 
-    A program asks `fedse ledger verify HOME --json` and `fedse ledger show HOME --json`.
+    For programs: `fedse ledger verify HOME --json` and `fedse ledger show HOME --json`.
 
     Example: fedse site ledger --home site
     """
@@ -172,7 +174,7 @@ def ledger(*, home: HomeOption = HERE) -> None:
 
 @app.command
 def pause(*, home: HomeOption = HERE) -> None:
-    """Have no vote and do no work until resumed; a site that runs obeys at the next request.
+    """Do no work and cast no vote until resumed; a running site obeys at the next request.
 
     Example: fedse site pause
     """

@@ -44,7 +44,7 @@ class Env(Protocol):
         ...
 
     def step(self, action: str) -> Step:
-        """Apply one action. Text that is no valid action is answered, never raised."""
+        """Apply one action. Text that is not a valid action gets an answer; it never raises."""
         ...
 
     def close(self) -> None: ...
@@ -96,7 +96,7 @@ def make_env(name: str, options: Mapping[str, Any] | None = None) -> Env:
 
 
 def env_class(name: str) -> Callable[..., Any]:
-    """What makes environment `name`; a ConfigError says what cannot be found."""
+    """What makes environment `name`; a ConfigError names what does not exist."""
     if ":" in name or name in BUILT_IN:
         module, _, attribute = BUILT_IN.get(name, name).partition(":")
         return _member(name, _module(name, module), attribute)
@@ -114,7 +114,7 @@ def _module(name: str, module: str) -> ModuleType:
     top, *inner = module.split(".")
     if not all(part.isidentifier() for part in (top, *inner)) or inner[-1:] == ["py"]:
         raise ConfigError(
-            f"environment {name!r}: {module!r} is no name of a module",
+            f"environment {name!r}: {module!r} is not the name of a module",
             hint="the class MyEnv in my_env.py of this folder is my_env:MyEnv",
         )
     try:

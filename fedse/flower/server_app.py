@@ -1,6 +1,6 @@
 """The Flower side of the server: runs the round loop over the run folder it is given.
 
-The round loop is fedse.drivers.loop's, so a run that ended goes on at its last committed round
+The round loop is fedse.drivers.loop's, so a run that ended continues after its last committed round
 when it is submitted again.
 """
 

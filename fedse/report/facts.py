@@ -20,7 +20,7 @@ NO_NAME = "run"
 
 @dataclass(frozen=True)
 class RunFacts:
-    """One run as it stands; `label` tells it from the other runs of the page."""
+    """One run as it stands; `label` is its name among the runs of the page."""
 
     label: str
     card: RunCard
@@ -31,16 +31,16 @@ class RunFacts:
     summary: RunSummary
     results: tuple[RoundResult, ...]
     evals: Evals
-    """Of the rounds somebody measured, round 0 being the adapter the run began with."""
+    """Of the measured rounds; round 0 is the adapter the run began with."""
 
     @property
     def altered(self) -> list[str]:
         """What is not as run.json says it was; such a run can be read but not resumed."""
-        found = {
+        checks = {
             "the settings": text_digest(self.config_text) != self.card.config_digest,
             "the base model": self.spec.digest != self.card.spec_digest,
         }
-        return [name for name, differs in found.items() if differs]
+        return [name for name, differs in checks.items() if differs]
 
     @property
     def clients(self) -> list[str]:
@@ -67,15 +67,15 @@ class RunFacts:
 def read_facts(path: Path, *, clock: Callable[[], float]) -> RunFacts:
     """The facts of the run in `path`; a run that is under way is read as far as it got.
 
-    Not `open_run`, which refuses what another version of the program made: that must not be gone
-    on with, but it may be looked at, and the page says so.
+    Not `open_run`, which refuses a run that another version of fedse made: such a run must not be
+    continued, but it may be read, and the page says so.
     """
     card, summary = read_card(path), summary_of(path)
     resolved = path / "config.resolved.toml"
     config = load_config(resolved)
     with closing(Run(path, config, spec_of(config), clock=clock)) as run:
         last = -1 if run.committed is None else run.committed
-        found = {index: run.evals(index) for index in range(last + 1)}
+        evals_by_round = {index: run.evals(index) for index in range(last + 1)}
         return RunFacts(
             label=_label(card, path),
             card=card,
@@ -84,7 +84,7 @@ def read_facts(path: Path, *, clock: Callable[[], float]) -> RunFacts:
             spec=run.spec,
             summary=summary,
             results=tuple(run.results()),
-            evals={index: evals for index, evals in found.items() if rates(evals)},
+            evals={index: evals for index, evals in evals_by_round.items() if rates(evals)},
         )
 
 
@@ -95,7 +95,7 @@ def _label(card: RunCard, path: Path) -> str:
     return card.experiment if card.experiment != NO_NAME else path.resolve().parent.name
 
 
-def told_apart(runs: Sequence[RunFacts]) -> list[RunFacts]:
+def with_distinct_labels(runs: Sequence[RunFacts]) -> list[RunFacts]:
     """The runs with labels that differ: the path where two runs have the same label."""
     labels = [run.label for run in runs]
     return [

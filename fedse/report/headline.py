@@ -39,7 +39,7 @@ def _sentence(facts: RunFacts) -> str:
     compared = facts.compared()
     if compared is None:
         return "Success on held-out tasks was not measured before and after."
-    before, after = (micro(list(found.values())) for found in compared)
+    before, after = (micro(list(by_client.values())) for by_client in compared)
     low, high = change(before, after)
     verb = "rose" if low > 0 else "fell" if high < 0 else "went"
     doubt = ", which may be chance" if low <= 0 <= high else ""
@@ -52,7 +52,7 @@ def _success_tile(facts: RunFacts) -> list[Tile]:
     compared = facts.compared()
     if compared is None:
         return []
-    before, after = (micro(list(found.values())) for found in compared)
+    before, after = (micro(list(by_client.values())) for by_client in compared)
     low, high = change(before, after)
     return [
         Tile(
@@ -81,11 +81,11 @@ def _raw_tile(facts: RunFacts) -> Tile:
 
 
 def _run_tile(facts: RunFacts) -> Tile:
-    done, asked, clients = len(facts.results), facts.config.run.rounds, len(facts.clients)
+    done, planned, clients = len(facts.results), facts.config.run.rounds, len(facts.clients)
     noun = "client" if clients == 1 else "clients"
     seconds = sum(result.seconds for result in facts.results)
     return Tile(
-        f"{done} of {asked}", "rounds", f"{clients} {noun}, {seconds:,.0f} s, {_state(facts)}"
+        f"{done} of {planned}", "rounds", f"{clients} {noun}, {seconds:,.0f} s, {_state(facts)}"
     )
 
 
@@ -94,22 +94,22 @@ def _state(facts: RunFacts) -> str:
 
 
 def _unsure(facts: RunFacts) -> list[str]:
-    found = []
+    notes = []
     if facts.summary.status != "finished":
-        found.append(
+        notes.append(
             f"This run is {facts.summary.status}: the page shows it up to round "
             f"{len(facts.results)}."
         )
     compared = facts.compared()
     if compared is not None:
         left_out = [client for client in facts.clients if client not in compared[0]]
-        found += [_why_left_out(client, facts) for client in left_out]
+        notes += [_why_left_out(client, facts) for client in left_out]
     if facts.altered:
-        found.append(
+        notes.append(
             f"Not as recorded when the run was made: {' and '.join(facts.altered)}. A file was "
             "changed, or another version of fedse wrote the run."
         )
-    return found
+    return notes
 
 
 def _why_left_out(client: str, facts: RunFacts) -> str:

@@ -78,7 +78,7 @@ class ShownAndAnswered(NamedTuple):
 
 
 class Conversation(NamedTuple):
-    """What the program says has been said so far, and what it now wants an answer to."""
+    """The conversation so far, as the program gives it, and what it now wants an answer to."""
 
     system: str
     past: tuple[ShownAndAnswered, ...]

@@ -1,8 +1,8 @@
 """Episodes of a program that owns its loop: each request is matched with the earlier conversation.
 
-A request whose messages repeat an earlier answer's conversation goes on from it, token for token.
+A request whose messages repeat an earlier answer's conversation continues it, token for token.
 Other messages (examples, a summary, a rewritten history) are given to the model as
-context and never learned from. A conversation that goes on from anywhere else than the last answer
+context and never learned from. A conversation that continues from anywhere but the last answer
 is a new branch. **The branch of the last answer is the episode; the others are dropped**: an
 episode is one sequence of tokens, and of several only the last is sure to have led to the reward.
 """
@@ -29,7 +29,7 @@ class PolicyInput(NamedTuple):
 
     conversation: Conversation
     kept: tuple[Turn, ...]
-    """The turns it goes on from."""
+    """The turns it continues."""
     given: tuple[Turn, ...]
     """Answers in its history that are not ours, with tokens where the policy has any."""
 
@@ -71,7 +71,9 @@ class RecordedEpisode:
         for length in range(len(past), -1, -1):
             kept = self._after.get((system, past[:length]), ())
             if kept or not length:
-                return PolicyInput(conversation, kept, _given(system, kept, past[length:], encoder))
+                return PolicyInput(
+                    conversation, kept, _foreign_turns(system, kept, past[length:], encoder)
+                )
         raise AssertionError("length reaches 0")
 
     def take(self, question: PolicyInput, reply: Reply | None) -> Reply:
@@ -174,7 +176,7 @@ class Episodes:
         return played
 
 
-def _given(
+def _foreign_turns(
     system: str, kept: tuple[Turn, ...], past: Sequence[ShownAndAnswered], encoder: Encoder | None
 ) -> tuple[Turn, ...]:
     turns: tuple[Turn, ...] = ()

@@ -2,7 +2,7 @@
 
 A request for a round before the newest one the site finished is stale: a server that lost nothing
 asks for the round after its last committed one, and no site has finished a later one. If the answer
-is in the outbox it is given again, else it is refused without work, also where there is no policy.
+is in the outbox it is sent again, else it is refused without work, also where there is no policy.
 
 A veto: before it trains, the site lets the global adapter play its held-out games. If that solves
 a smaller share than the last adapter the site accepted, by more than `veto_drop`, nothing is

@@ -64,7 +64,7 @@ class ServedSites:
             )
         self.place = {name: index for index, name in enumerate(names)}
 
-    def named(self, place: int | None) -> str:
+    def client_at(self, place: int | None) -> str:
         """The client a request is for; only a worker of several clients needs `place`."""
         if place is None and len(self.clients) == 1:
             return self.clients[0]
@@ -153,7 +153,7 @@ def parse_request(frame: bytes, sites: ServedSites) -> tuple[str, Request]:
         if place is not None and type(place) is not int:
             raise WireError("request: client must be a number or null")
         request = Request.model_validate(envelope["request"], strict=True)
-    return sites.named(place), request
+    return sites.client_at(place), request
 
 
 def spec_bytes(sites: ServedSites) -> int:

@@ -129,7 +129,7 @@ def test_the_key_of_the_owner_is_asked_for(run: Path, tmp_path: Path, said: Said
 def test_a_key_for_several_owners_is_refused(run: Path, said: Said):
     code, _, err = said("verify", run / "clients", "--key", run / PUBLIC)
     assert code == 2
-    assert "--key is one owner's" in err
+    assert "--key belongs to one owner" in err
     home = run / "clients" / "a"
     assert said("verify", home, "--key", home / PUBLIC)[0] == 0
 
@@ -205,7 +205,7 @@ def test_where_there_is_no_ledger_the_next_step_is_told(run: Path, tmp_path: Pat
     code, _, err = said("verify", run)
     assert code == 7
     assert "has no ledger" in err
-    assert "hint: the first round that is begun there writes one" in err
+    assert "hint: the next round started there writes one" in err
     code, _, err = said("verify", tmp_path / "nowhere")
     assert code == 7
     assert "there is no run" in err

@@ -29,9 +29,9 @@ NOT_FOUND = [
     ("refnd_desk:Desk", "there is no module 'refnd_desk' here", "did you mean 'refund_desk'?"),
     ("refund_desk:Dsek", "refund_desk has no 'Dsek'", "did you mean 'Desk'?"),
     ("refund_desk:", "refund_desk has no class named after the colon", ""),
-    ("refund_desk.py:Desk", "'refund_desk.py' is no name of a module", ""),
-    ("./refund_desk:Desk", "'./refund_desk' is no name of a module", ""),
-    (":Desk", "'' is no name of a module", ""),
+    ("refund_desk.py:Desk", "'refund_desk.py' is not the name of a module", ""),
+    ("./refund_desk:Desk", "'./refund_desk' is not the name of a module", ""),
+    (":Desk", "'' is not the name of a module", ""),
 ]
 
 

@@ -176,10 +176,10 @@ def test_the_whole_way_on_the_command_line(
     fedse("site", "join", file, "--env", "maze", "--fingerprint", fingerprint)
     said = fedse("site", "preview")
     assert "fed.example.org:8443 and nowhere else" in said
-    assert "can give parts of it away" in said
+    assert "can reveal parts of it" in said
     enrolled = fedse("federation", "enrol", "site/enrolment.json")
-    folder = tmp_path / "federation"
-    assert f"is not running, it will know after: fedse federation start --dir {folder}" in enrolled
+    start_again = f"fedse federation start --dir {tmp_path / 'federation'}"
+    assert f"is not running, this takes effect with: {start_again}" in enrolled
     assert "used already" in fedse("federation", "enrol", "site/enrolment.json", code=2)
     assert "fedse site resume --home site\n" in fedse("site", "pause")
     assert read_rules(Path("site/policy.toml")).pause

@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -156,6 +157,7 @@ def test_sizes(path: Path):
             assert (node.end_lineno or 0) - start + 1 <= 40, f"{node.name} is longer than 40 lines"
 
 
+@cache
 def classes() -> list[tuple[str, ast.ClassDef]]:
     return [
         (module, node)

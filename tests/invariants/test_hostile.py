@@ -65,7 +65,15 @@ def task_identity(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(TaskIdentity, name, 1)
 
 
-@pytest.mark.parametrize("aggregate", AGGREGATES.values(), ids=AGGREGATES.keys())
+# Each value of each setting is in one of the quick ones: the default, and its opposite.
+QUICK = {"mean, clip median, step 1", "weighted, clip none, step 3"}
+EACH_AGGREGATE = [
+    pytest.param(aggregate, id=name, marks=() if name in QUICK else pytest.mark.slow)
+    for name, aggregate in AGGREGATES.items()
+]
+
+
+@pytest.mark.parametrize("aggregate", EACH_AGGREGATE)
 def test_a_payload_is_excluded_named_and_leaves_no_bit(aggregate: AggregateSection, tmp_path: Path):
     fate = fates(aggregate, tmp_path)
     assert len(fate) >= 60

@@ -28,7 +28,7 @@ def test_the_table_is_long_and_of_all_rooms_with_laws():
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.law)
 def test_a_mutation_can_be_made(mutation: Mutation):
-    """If this fails, the code has changed: mend `old` in scripts/mutations.toml."""
+    """If this fails, the code has changed: fix `old` in scripts/mutations.toml."""
     assert misfit(mutation) == ""
 
 

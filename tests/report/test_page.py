@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fedse.cli.app import start
 from fedse.config.schema import BufferSection, ClientSection, Config
-from fedse.report.facts import RunFacts, read_facts, told_apart
+from fedse.report.facts import RunFacts, read_facts, with_distinct_labels
 from fedse.report.headline import headline
 from fedse.report.page import render, safe_json, written
 from fedse.report.tables import Column
@@ -207,9 +207,9 @@ def test_changed_settings_are_told(tmp_path: Path):
     assert any("the settings" in text for text in headline(again).unsure)
 
 
-def test_runs_of_one_id_are_told_apart(tmp_path: Path):
+def test_runs_of_one_id_get_distinct_labels(tmp_path: Path):
     roots = (tmp_path / "x", tmp_path / "y")
-    runs = told_apart([made_up(root, rounds=1, clients=CLIENTS) for root in roots])
+    runs = with_distinct_labels([made_up(root, rounds=1, clients=CLIENTS) for root in roots])
     assert [run.label for run in runs] == [str(root / "made-up") for root in roots]
 
 

@@ -169,11 +169,11 @@ def available(view: View, *, short: bool) -> list[str]:
     standing = _reached_cells(view)
     for one in view.objects:
         if any(cell in standing for cell in _beside(one.cell)):
-            actions += [spoken(verb, one, short=short) for verb in _verbs(one, view)]
+            actions += [action_on(verb, one, short=short) for verb in _verbs(one, view)]
     return actions if short else [*actions, CHECK_ACTIONS]
 
 
-def spoken(verb: str, one: Seen, *, short: bool) -> str:
+def action_on(verb: str, one: Seen, *, short: bool) -> str:
     """An action on an object in sight, in words `move_of` takes for that object."""
     if not short:
         return f"{verb} {one.name} {one.number}"

@@ -73,13 +73,13 @@ class World:
 
     def act(self, primitive: int) -> bool:
         """Do one primitive; whether it changed anything."""
-        before = self._touched()
+        before = self._changeable()
         _, reward, terminated, truncated, _ = self._game.step(primitive)
         self.won = bool(terminated and reward > 0)
         self.over = bool(terminated or truncated)
-        return self._touched() != before
+        return self._changeable() != before
 
-    def _touched(self) -> tuple[object, ...]:
+    def _changeable(self) -> tuple[object, ...]:
         """Everything one primitive can change."""
         pose = self.pose
         front = self.at(ahead_of(pose))

@@ -50,7 +50,7 @@ def call_of(text: str) -> ToolCall | None:
     *_, tail = _MARK.split(text)
     try:
         value, _ = json.JSONDecoder().raw_decode(tail, tail.index("{"))
-        # What the wire cannot carry (NaN, infinity, half a character) is no call.
+        # What the wire cannot carry (NaN, infinity, half a character) is not a call.
         json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         return None

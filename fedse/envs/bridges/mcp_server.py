@@ -180,7 +180,7 @@ class _Connection:
             command=command[0],
             args=list(command[1:]),
             env=dict(os.environ),
-            # With "strict" a byte that is no text would break the SDK's reader, not the request.
+            # With "strict" a byte that is not text would break the SDK's reader, not the request.
             encoding_error_handler="replace",
         )
         async with (

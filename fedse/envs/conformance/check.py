@@ -113,7 +113,7 @@ CHECKS: Sequence[tuple[str, Callable[[Subject], str], str]] = (
     (
         "any text",
         promises.bears_any_text,
-        "answer text that is no valid action with an observation that says so; never raise",
+        "answer text that is not a valid action with an observation that says so; never raise",
     ),
     (
         "refuses steps after done",

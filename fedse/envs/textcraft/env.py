@@ -70,7 +70,7 @@ LONGEST_QUOTE = 60
 
 
 class TextCraft:
-    """An environment (fedse.Env) with an expert that plans from what is at hand."""
+    """An environment (fedse.Env) with an expert that plans from the inventory."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class TextCraft:
         self._goal, self._turns = self._goals[task], 0
         self._bench = Workbench(self._book)
         random = Random(seed_of("textcraft", task.id, seed))
-        self._listed = _listed(self._book, self._goal, self._distractors, random)
+        self._listed = _draw_recipes(self._book, self._goal, self._distractors, random)
         return Step(self._first_message(self._goal))
 
     def step(self, action: str) -> Step:
@@ -158,7 +158,7 @@ class TextCraft:
         return self._goal
 
     def _choose_items(self, recipe: Recipe) -> Recipe:
-        """The recipe with an item for each kind: one that is at hand, or else the easiest."""
+        """The recipe with an item for each kind: one in the inventory, or else the easiest."""
         inputs = []
         for amount, name in recipe.inputs:
             items = self._book.options(name)
@@ -203,7 +203,7 @@ def _require_numbers(
         raise wrong_option("textcraft", "held_out", held_out, "a share between 0 and 1")
 
 
-def _listed(book: Book, goal: str, distractors: int, random: Random) -> Sequence[Recipe]:
+def _draw_recipes(book: Book, goal: str, distractors: int, random: Random) -> Sequence[Recipe]:
     """The goal's whole tree and so many other recipes, in random order."""
     near, alike = distractors_of(book, goal)
     others = random.sample(near, min(distractors, len(near)))

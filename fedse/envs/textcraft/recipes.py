@@ -62,7 +62,7 @@ class Book:
         return frozenset({*self.using, *members} - {*self.making, *self.kinds})
 
     def options(self, name: str) -> tuple[str, ...]:
-        """The items that will do where `name` is asked for, the easiest first."""
+        """The items that will do where a recipe names `name`, the easiest first."""
         members = self.kinds.get(name, (name,))
         return tuple(sorted(members, key=lambda item: (depth_of(self, item), item)))
 
@@ -133,7 +133,7 @@ def tree_of(book: Book, name: str) -> frozenset[Recipe]:
 
 @cache
 def distractors_of(book: Book, name: str) -> tuple[tuple[Recipe, ...], tuple[Recipe, ...]]:
-    """Recipes with no part in making `name`, in two groups: the near and the merely alike.
+    """Recipes with no part in making `name`, in two groups: the near and those only alike in name.
 
     The near use something that `name` needs; the alike make something with a word of its name.
     """

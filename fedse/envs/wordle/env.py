@@ -204,7 +204,7 @@ def spaced(word: str) -> str:
 
 
 def _short_prompt(words: str, listed_words: Sequence[str]) -> str:
-    """Names the list, so that a player who has met it knows which words are valid."""
+    """Names the list, so that a player who has seen it knows which words are valid."""
     return " ".join(["word", words, ", ".join(spaced(word) for word in listed_words)]).strip()
 
 

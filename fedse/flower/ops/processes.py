@@ -217,13 +217,13 @@ def healthy(address: str, ca: Path | None) -> bool:
 def _poll(ready: Callable[[], bool], seconds: float, check: Callable[[], None]) -> bool:
     """Whether `ready` came true in time; `check` was called each time it had not."""
 
-    def looked() -> bool:
+    def is_ready() -> bool:
         if ready():
             return True
         check()
         return False
 
-    return wait_until(looked, seconds=seconds, every=LOOK_SECONDS)
+    return wait_until(is_ready, seconds=seconds, every=LOOK_SECONDS)
 
 
 def _has_ended(started: Started) -> bool:

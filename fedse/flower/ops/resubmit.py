@@ -3,7 +3,7 @@
 How far a run got is in its folder, and the lock on that folder, which ends with the process,
 shows whether the server's app works on it. So nothing here asks Flower, which for a minute believes
 that a killed app is alive. An app that ended before its run did is submitted again and
-goes on after the last committed round.
+continues after the last committed round.
 """
 
 import time

@@ -133,11 +133,11 @@ class Server:
         return run_to_end(self._federation.run, self, tell=self._tell)
 
     def _wait(self, name: str, ready: Callable[[], bool], seconds: float) -> None:
-        def looked() -> bool:
+        def is_ready() -> bool:
             self.look()
             return ready()
 
-        if not wait_until(looked, seconds=seconds, every=LOOK_SECONDS):
+        if not wait_until(is_ready, seconds=seconds, every=LOOK_SECONDS):
             logs = self._processes.logs
             raise RunError(f"{name} was not ready after {seconds:.0f} s", hint=f"see {logs}")
 

@@ -89,7 +89,7 @@ def _end_with_child() -> None:
 
 def _end(code: int) -> NoReturn:
     """At once: Flower's HTTP thread would keep the process alive."""
-    with suppress(Exception):  # a full disk is no reason to live on
+    with suppress(Exception):  # a full disk must not keep the process alive
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(code)

@@ -96,7 +96,7 @@ class Asking:
     def due(self, nodes: Sequence[Node], now: float) -> dict[Node, float]:
         """The online `nodes`, in the order of preference, that are to be asked now.
 
-        Each with the seconds for which it is asked: until the deadline, or, if it merely was
+        Each with the seconds for which it is asked: until the deadline, or, if it was only
         silent, until it would be asked once more. So one question at most waits for a busy node.
         """
         self.online = frozenset(node.key for node in nodes)
@@ -201,5 +201,5 @@ class Asking:
 
 
 def in_order(nodes: Iterable[Node], draw: Mapping[str, int]) -> list[Node]:
-    """By drawn number, so that nobody can know beforehand who is left out."""
+    """By drawn number, so that nobody knows beforehand which node is left out."""
     return sorted(nodes, key=lambda node: (draw.get(node.key, 0), node.id))

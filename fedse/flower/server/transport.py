@@ -66,7 +66,7 @@ class GridAsk:
             due = asking.due(self._nodes(request.round, skip), time.monotonic())
             messages = self._mailbox.send(due, content, round=request.round)
             asking.sent(messages, time.monotonic())
-            for delivery, node in self._arrived(asking):
+            for delivery, node in self._read_arrivals(asking):
                 if not delivery.fault:
                     well.add(node)
                 yield delivery
@@ -106,7 +106,7 @@ class GridAsk:
         seed = self._run.config.run.seed
         return in_order(nodes, {n.key: seed_of(seed, round, n.key) for n in nodes})
 
-    def _arrived(self, asking: Asking) -> Iterator[tuple[Delivery, str]]:
+    def _read_arrivals(self, asking: Asking) -> Iterator[tuple[Delivery, str]]:
         """The answers that settle a node; no more are read than the round needs."""
         for message_id, sent, reply in self._mailbox.replies(asking.waiting):
             node = sent.node.key
