@@ -24,10 +24,20 @@ coverage:
 mutations:
     {{python}} scripts/mutations.py
 
+# The fast tests on another Python, as in: just on 3.13
+on version:
+    python{{version}} -m venv .venv-{{version}}
+    .venv-{{version}}/bin/pip install -c .ci/constraints.txt torch==2.13.0 -e ".[all,dev]"
+    .venv-{{version}}/bin/python -m pytest -m "not slow and not federated and not reproduction" -n 2
+
 check: lint
     {{python}} -m pytest -m "not federated and not reproduction" -n 2
     {{python}} -m pytest -m federated
     {{python}} -m pytest -m reproduction
+
+docs:
+    .venv/bin/zensical build --clean --strict
+    {{python}} -m scripts.check_site site
 
 demo:
     {{python}} -m fedse demo

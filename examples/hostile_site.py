@@ -15,9 +15,8 @@ from fedse.cli.app import start
 from fedse.config.schema import Config
 from fedse.flower.ops import serve_site
 from fedse.method.site import Site
-from fedse.protocol import Request
+from fedse.protocol import Request, SiteReply
 from fedse.site import worker
-from fedse.store.buffer import Finished
 from fedse.types import ClientStats
 
 AS_WORKER = "--as-worker"
@@ -41,21 +40,19 @@ def cut_short(adapter: np.ndarray, header: bytes) -> bytes:
 POISONS = (not_a_number, a_million_times, cut_short)
 
 
-def poisoned(
-    request: Request, data: bytes, site: Site, config: Config, **_: Any
-) -> tuple[Finished, int]:
-    """The answer in place of the honest one; 0 = no fault is admitted."""
+def poisoned(request: Request, data: bytes, site: Site, config: Config, **_: Any) -> SiteReply:
+    """The answer in place of the honest one; no fault is admitted."""
     header = site.spec.header
     adapter = np.frombuffer(data, "<f4", offset=len(header))
     spoil = POISONS[(request.round - 1) % len(POISONS)]
     games = config.rollout.episodes
-    return Finished(ClientStats(played=games, succeeded=games), spoil(adapter, header)), 0
+    return SiteReply(ClientStats(played=games, succeeded=games), spoil(adapter, header))
 
 
 def main(arguments: list[str]) -> int:
     """Takes part as `fedse site start` does, with this program in place of the worker."""
     if arguments[0] == AS_WORKER:
-        worker.answered = poisoned
+        worker.handle_request = poisoned
         return worker.main(arguments[1:])
     honest = serve_site.worker_command
 

@@ -1,7 +1,8 @@
-"""Is this machine ready? Every check gives one finding: ok, warn or fail, and how to mend it.
+"""Is this machine ready? Every check gives one finding: ok, warn or fail, and what to do about it.
 
-Nothing is imported but its version is read, nothing is downloaded, nothing is written but one
-empty file that is taken away again.
+Of a package only its version is read. Nothing is downloaded, and nothing is written but one empty
+file that is taken away again. The environments of an experiment are made, and what they import is
+imported: nothing else shows that they can be.
 """
 
 import os
@@ -18,14 +19,16 @@ from fedse._version import __version__
 from fedse.adapters.base import SHIPPED, base_digest, spec_of
 from fedse.config.schema import ClientSection, Config
 from fedse.envs.base import make_env
-from fedse.errors import FedSEError
+from fedse.errors import INSTALL_TORCH, EnvError, FedSEError, boundary
+from fedse.method.site import tasks_of
+from fedse.ports import LINK_PORT, PROXY_PORT, why_not_free
 from fedse.store.run_folder import run_folders
 
 Status = Literal["ok", "warn", "fail"]
 GIGABYTE = 1 << 30
 LEAST_DISK, LEAST_MEMORY = 2 * GIGABYTE, 2 * GIGABYTE
 # Which versions were tested together is in .ci/constraints.txt of the source.
-NEEDED = {"torch": "hf", "transformers": "hf", "peft": "hf"}
+NEEDED = ("torch", "transformers", "peft")
 OPTIONAL = {
     "flwr": ("flower", "federations over a network"),
     "ray": ("simulation", "Flower's simulation"),
@@ -50,14 +53,18 @@ class Diagnosis(NamedTuple):
 
 
 def examine(
-    root: Path, environ: Mapping[str, str], config: Config | None = None
+    root: Path,
+    environ: Mapping[str, str],
+    config: Config | None = None,
+    *,
+    ports: Sequence[int] = (PROXY_PORT, LINK_PORT),
 ) -> list[Diagnosis]:
     """All findings, in the order a person would ask; `config` adds what that experiment needs."""
-    found = [_python(), *_packages(), *_telemetry(environ)]
-    found += [_disk(root), _memory(), _writable(root), _base_models(), _threads(environ)]
+    findings = [_python(), *_packages(), *_coordinator(ports), *_telemetry(environ)]
+    findings += [_disk(root), _memory(), _writable(root), _base_models(), _threads(environ)]
     if config is not None:
-        found += _experiment(config)
-    return found
+        findings += _experiment(config)
+    return findings
 
 
 def _python() -> Diagnosis:
@@ -65,18 +72,17 @@ def _python() -> Diagnosis:
 
 
 def _packages() -> list[Diagnosis]:
-    found = []
-    for package, extra in NEEDED.items():
-        has = installed(package)
-        fix = f"uv pip install --torch-backend cpu 'fed-se[{extra}]'"
-        missing = Diagnosis("fail", f"{package} is not installed: no playing, no training", fix)
-        found.append(Diagnosis("ok", f"{package} {has}") if has else missing)
+    findings = []
+    for package in NEEDED:
+        has, lacking = installed(package), f"{package} is not installed, needed to play and train"
+        missing = Diagnosis("fail", lacking, INSTALL_TORCH)
+        findings.append(Diagnosis("ok", f"{package} {has}") if has else missing)
     for package, (extra, purpose) in OPTIONAL.items():
         has = installed(package)
         fix = f"if you want it: pip install 'fed-se[{extra}]'"
-        missing = Diagnosis("warn", f"{package} is not installed: no {purpose}", fix)
-        found.append(Diagnosis("ok", f"{package} {has}") if has else missing)
-    return found
+        missing = Diagnosis("warn", f"{package} is not installed, needed for {purpose}", fix)
+        findings.append(Diagnosis("ok", f"{package} {has}") if has else missing)
+    return findings
 
 
 def installed(package: str) -> str:
@@ -104,21 +110,42 @@ def _telemetry(environ: Mapping[str, str]) -> list[Diagnosis]:
     ]
 
 
+def _coordinator(ports: Sequence[int]) -> list[Diagnosis]:
+    """What a machine needs that leads a federation; a site or a laptop does not."""
+    missing = "nginx is not installed, needed to lead a federation"
+    fix = "if you lead one: apt-get install nginx-light"
+    has = shutil.which("nginx") is not None
+    found = [Diagnosis("ok", "nginx") if has else Diagnosis("warn", missing, fix)]
+    taken = {port: why for port in ports if (why := why_not_free("", port))}
+    options = {PROXY_PORT: "--port", LINK_PORT: "--link-port"}
+    found += [
+        Diagnosis(
+            "warn",
+            f"port {port}, which a federation uses unless told otherwise, is not free: {why}",
+            f"if you lead one: fedse federation create ... {options.get(port, '--port')} PORT",
+        )
+        for port, why in taken.items()
+    ]
+    free = [str(port) for port in ports if port not in taken]
+    return [*found, *([Diagnosis("ok", f"free ports: {', '.join(free)}")] if free else [])]
+
+
 def _disk(root: Path) -> Diagnosis:
     here = next(path for path in (root, *root.parents) if path.exists())
     free = shutil.disk_usage(here).free
-    told = f"{free / GIGABYTE:.1f} GB free where runs are kept"
+    message = f"{free / GIGABYTE:.1f} GB free where runs are kept"
     if free < LEAST_DISK:
-        return Diagnosis("fail", told, "make room, or keep runs elsewhere: export FEDSE_RUNS=...")
-    return Diagnosis("ok", told)
+        fix = "make room, or keep runs elsewhere: export FEDSE_RUNS=..."
+        return Diagnosis("fail", message, fix)
+    return Diagnosis("ok", message)
 
 
 def _memory() -> Diagnosis:
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    told = f"{total / GIGABYTE:.1f} GB memory, {os.cpu_count()} CPUs"
+    message = f"{total / GIGABYTE:.1f} GB memory, {os.cpu_count()} CPUs"
     if total < LEAST_MEMORY:
-        return Diagnosis("warn", told, "the demo needs about 1 GB; larger models do not fit")
-    return Diagnosis("ok", told)
+        return Diagnosis("warn", message, "the demo needs about 1 GB; larger models do not fit")
+    return Diagnosis("ok", message)
 
 
 def _writable(root: Path) -> Diagnosis:
@@ -133,7 +160,7 @@ def _writable(root: Path) -> Diagnosis:
 
 
 def _base_models() -> Diagnosis:
-    return _tried(
+    return _diagnose(
         lambda: "base models " + ", ".join(f"{n} {base_digest(p)[:8]}" for n, p in SHIPPED.items()),
         "the package is damaged: install it again",
     )
@@ -151,24 +178,21 @@ def _threads(environ: Mapping[str, str]) -> Diagnosis:
 
 def _experiment(config: Config) -> list[Diagnosis]:
     base = config.model.base
-    found = [_tried(lambda: f"model.base {base}: {spec_of(config).nbytes / 1e6:.2f} MB adapters")]
-    return [*found, *(_tried(partial(_client, client)) for client in config.clients)]
+    model = _diagnose(lambda: f"model.base {base}: {spec_of(config).nbytes / 1e6:.2f} MB adapters")
+    return [model, *(_diagnose(partial(_client, client)) for client in config.clients)]
 
 
 def _client(client: ClientSection) -> str:
     env = make_env(client.env, client.options)
-    count = len(env.tasks("train"))
-    env.close()
-    return f"client {client.name}: {client.env} with {count} training tasks"
+    count = len(tasks_of(env, client.part, "train"))
+    with boundary(EnvError, f"{client.env}.close"):
+        env.close()
+    part = f", part {client.part[0]} of {client.part[1]}" if client.part else ""
+    return f"client {client.name}: {client.env} with {count} training tasks{part}"
 
 
-def _tried(check: Callable[[], str], fix: str = "") -> Diagnosis:
+def _diagnose(check: Callable[[], str], fix: str = "") -> Diagnosis:
     try:
         return Diagnosis("ok", check())
     except FedSEError as error:
         return Diagnosis("fail", str(error), error.hint or fix)
-
-
-def worst(found: Sequence[Diagnosis]) -> Status:
-    """fail before warn before ok."""
-    return max((f.status for f in found), key=("ok", "warn", "fail").index, default="ok")

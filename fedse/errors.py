@@ -1,4 +1,4 @@
-"""The error tree, the boundary around foreign code, and the exit codes.
+"""The error tree, the boundary around foreign code, the check for packages, and the exit codes.
 
 FedSEError                1
 ├── ConfigError           2   a setting is wrong; nothing was started
@@ -10,11 +10,15 @@ FedSEError                1
 ├── TrainError            8   training went wrong (non-finite loss, nothing to train)
 └── RunError             10   a run cannot go on (too few clients, too many broken episodes)
 
+Interrupted (a KeyboardInterrupt) has 130.
+
 A broken episode or a broken client is data; a broken invariant stops with one of these.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 
 class FedSEError(Exception):
@@ -59,12 +63,54 @@ class RunError(FedSEError):
     exit_code = 10
 
 
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a run: what was committed is kept, and the hint says how to continue."""
+
+    exit_code = 130
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
 @contextmanager
-def boundary(kind: type[FedSEError], what: str) -> Iterator[None]:
+def boundary(kind: type[FedSEError], what: str, *, hint: str = "") -> Iterator[None]:
     """Whatever foreign code raises inside leaves as `kind`, naming `what`; our own errors pass."""
     try:
         yield
     except FedSEError:
         raise
     except Exception as error:
-        raise kind(f"{what}: {type(error).__name__}: {error}") from error
+        raise kind(f"{what}: {_cause(error, what)}", hint=hint) from error
+
+
+def _cause(error: Exception, what: str) -> str:
+    """What the system says, without its number; of any other error its type and text."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return f"{type(error).__name__}: {error}"
+    name = str(error.filename or "")
+    # A file written beside its target has a name that says nothing.
+    told = name in what or (os.path.dirname(name) or name) in what
+    return error.strerror if told else f"{error.strerror}: {name!r}"
+
+
+INSTALL_TORCH = (
+    "uv pip install --torch-backend cpu 'fed-se[hf]', or without uv: "
+    "pip install --extra-index-url https://download.pytorch.org/whl/cpu 'fed-se[hf]'"
+)
+"""Plain pip would bring a CUDA build of several gigabytes on Linux."""
+
+
+def is_installed(package: str) -> bool:
+    """Whether a top-level package can be imported; it is not imported yet."""
+    return find_spec(package) is not None
+
+
+def require_packages(what: str, *packages: str, extra: str) -> None:
+    """All `packages` are installed, or the error names those that are not and their extra."""
+    lacking = [package for package in packages if not is_installed(package)]
+    if lacking:
+        raise MachineError(
+            f"{what} needs {', '.join(lacking)}, not installed here (part of fed-se[{extra}])",
+            hint=f"pip install 'fed-se[{extra}]'",
+        )

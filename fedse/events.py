@@ -1,4 +1,4 @@
-"""What a run says while it goes: named facts, never a text an agent saw or wrote."""
+"""What a run reports while it goes on: named facts, never a text an agent saw or wrote."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -15,15 +15,15 @@ class Emit(Protocol):
 
 
 Observer = Callable[[str, dict[str, Fact]], None]
-"""Is given each event's name and all its facts, after they were written."""
+"""Receives each event's name and all its facts, after they were written."""
 
 
 def silent(event: str, /, **facts: Fact) -> None:
-    """Takes every event and tells nobody."""
+    """Takes every event and passes it to nobody."""
 
 
-def read_events(log: Path, told_by: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The events in `log` whose line holds one of `told_by`; none where there is no log yet.
+def read_events(log: Path, markers: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The events in `log` whose line holds one of `markers`; none where there is no log yet.
 
     Only those lines are parsed: a long run has many more of other kinds.
     """
@@ -31,7 +31,7 @@ def read_events(log: Path, told_by: Sequence[str]) -> Iterator[dict[str, Any]]:
         return
     with log.open(encoding="utf-8") as lines:
         for line in lines:
-            if any(word in line for word in told_by):
+            if any(word in line for word in markers):
                 try:
                     yield json.loads(line)
                 except json.JSONDecodeError:

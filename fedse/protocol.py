@@ -1,9 +1,12 @@
-"""What server and sites say to each other, whatever carries it: the one module both import."""
+"""The messages between server and sites, for any transport: the one module both import."""
 
 from collections.abc import Collection, Iterable
 from typing import NamedTuple, Protocol
 
-from fedse.types import Adapter, ClientStats, Record
+from fedse.faults import Fault
+from fedse.types import Adapter, ClientStats, Exclusion, ExclusionKind, Record
+
+UNNAMED = -1
 
 
 class Request(Record):
@@ -21,14 +24,36 @@ class Request(Record):
     evaluate: bool
 
 
+class SiteReply(NamedTuple):
+    """What a site answers, and keeps in its outbox: numbers, and an adapter if it has a vote."""
+
+    stats: ClientStats
+    adapter: bytes | None = None
+    """None = no vote."""
+    fault: Fault = Fault.NONE
+    client: int = UNNAMED
+    """Place of the client among all members' names in sorted order."""
+
+
 class Delivery(NamedTuple):
-    """What came back from one client."""
+    """What the server has received from one client."""
 
     client: str
     stats: ClientStats
-    adapter: bytes | None
-    fault: str = ""
-    """Why the reply cannot be used, in the server's words; empty = it can."""
+    adapter: bytes | None = None
+    """None = no vote."""
+    exclusion: Exclusion | None = None
+    """Why the reply cannot be used; None = it can."""
+
+    @property
+    def fault(self) -> str:
+        """The exclusion in words; empty if there is none."""
+        return self.exclusion.text if self.exclusion else ""
+
+
+def undelivered(client: str, kind: ExclusionKind, reason: str) -> Delivery:
+    """A delivery of nothing but the reason why there is nothing."""
+    return Delivery(client, ClientStats(), None, Exclusion(client=client, kind=kind, reason=reason))
 
 
 class Ask(Protocol):

@@ -16,9 +16,9 @@ from fedse.config.schema import Config
 from fedse.envs.base import Step, make_env
 from fedse.errors import EnvError
 from fedse.method.rollout import rollout
-from fedse.method.site import Site
+from fedse.method.site import Site, tasks_of
 from fedse.seeds import seed_of
-from fedse.site.open import recording, tasks_of
+from fedse.site.open import recording
 from fedse.site.resume import keeping_in
 from fedse.store.buffer import Buffer
 from fedse.types import Adapter, AdapterSpec, Fitted, Split, Task, TensorSpec, Trajectory
@@ -68,8 +68,8 @@ class CoinWorld:
             raise EnvError("coin: no episode is open", hint="call reset first")
         won = action.strip() == "heads"
         self._left = 0 if won else self._left - 1
-        seen = f"{self._left} left {self._secret}".strip()
-        return Step(seen, reward=float(won), done=not self._left, success=won)
+        observation = f"{self._left} left {self._secret}".strip()
+        return Step(observation, reward=float(won), done=not self._left, success=won)
 
     def actions(self) -> Sequence[str]:
         return ("heads", "tails")
@@ -106,7 +106,7 @@ def _guess(dialogue: Dialogue, seed: int) -> str:
 
 
 def _nudge(start: Adapter, lessons: Sequence[Trajectory], seed: int) -> Fitted:
-    learned = seed_of(seed, *(lesson.content_digest for lesson in lessons))
-    step = np.random.default_rng(learned).standard_normal(start.spec.size)
+    step_seed = seed_of(seed, *(lesson.content_digest for lesson in lessons))
+    step = np.random.default_rng(step_seed).standard_normal(start.spec.size)
     vector = (start.vector + 0.01 * step).astype(np.float32)
     return Fitted(Adapter(start.spec, vector), loss=1.0 / len(lessons), steps=len(lessons))

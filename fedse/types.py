@@ -19,10 +19,11 @@ from pydantic import BaseModel, ConfigDict
 
 Split = Literal["train", "test"]
 Outcome = Literal["success", "failure", "truncated", "broken"]
+ExclusionKind = Literal["rejected", "quarantined", "failed"]
 FloatVector = NDArray[np.float32]
 
 Clock = Callable[[], float]
-"""Gives the seconds of some clock."""
+"""Returns the time in seconds."""
 
 CLIENT_NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 
@@ -37,14 +38,19 @@ class Record(BaseModel):
         return digest_of(self.model_dump(mode="json"))
 
 
-def digest_of(value: object) -> str:
-    """The sha256 of `value` as canonical JSON: sorted keys, no spaces, no NaN."""
+def canonical_json(value: object) -> bytes:
+    """The one way to write `value` as JSON: sorted keys, no spaces, ASCII, no NaN."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return text.encode("ascii")
+
+
+def digest_of(value: object) -> str:
+    """The sha256 of `value` as canonical JSON."""
+    return hashlib.sha256(canonical_json(value)).hexdigest()
 
 
 class Task(Record):
-    """One problem of one environment; the same id is the same problem for ever."""
+    """One problem of one environment; the same id is always the same problem."""
 
     env: str
     id: str
@@ -95,12 +101,12 @@ class Trajectory(Record):
 
     @property
     def content_digest(self) -> str:
-        """Equal for two episodes that did the same in the same task, whoever played them when.
+        """Equal for two episodes that did the same in the same task, at any client and time.
 
         The buffer is the paper's set union, so this is what makes two elements the same.
         """
-        said = [(turn.observation, turn.action) for turn in self.turns]
-        return digest_of([self.task.model_dump(mode="json"), said])
+        texts = [(turn.observation, turn.action) for turn in self.turns]
+        return digest_of([self.task.model_dump(mode="json"), texts])
 
 
 class TensorSpec(Record):
@@ -225,22 +231,30 @@ class ClientStats(Record):
 
 @dataclass(frozen=True)
 class ClientUpdate:
-    """What leaves a client, and all that leaves it: no field can hold text."""
+    """All that leaves a client: no field can hold text."""
 
     stats: ClientStats
     adapter: Adapter | None
-    """None = no vote: the client has nothing it could have learned from."""
+    """None = no vote: the client had nothing to learn from."""
 
 
 class Exclusion(Record):
     """A client's reply that was not counted, and why, in the server's own words."""
 
     client: str
+    kind: ExclusionKind
+    """rejected: the reply broke the rules, which is a strike. quarantined: earlier strikes were too
+    many. failed: the site or its connection failed, or somebody else may have used its name."""
     reason: str
+
+    @property
+    def text(self) -> str:
+        """Reason and, where it matters for the client, kind."""
+        return self.reason if self.kind == "failed" else f"{self.kind}: {self.reason}"
 
 
 class Drift(Record):
-    """How the voters' updates lie to the merged one; every number is the server's own."""
+    """How the voters' updates compare with the merged one; the server computes every number."""
 
     length: dict[str, float]
     """Euclidean length of each voter's update, before clipping."""

@@ -6,6 +6,7 @@ rank only; the modules inside one room must not import each other in a circle.
     python scripts/import_picture.py                  the figures of this checkout
     python scripts/import_picture.py --rev 7723baf    those of an earlier commit, for comparison
     python scripts/import_picture.py --mermaid        the drawing in the docs
+    python scripts/import_picture.py --table          the table below it
 """
 
 import ast
@@ -14,15 +15,21 @@ from argparse import ArgumentParser
 from collections.abc import Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from textwrap import wrap
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "fedse"
+LABEL_WIDTH = 38
+"""Characters of a line in the drawing, which must fit on a telephone."""
+# In px. Mermaid's own values break the labels once more and leave long arrows.
+DRAWING = '%%{init: {"flowchart": {"wrappingWidth": 340, "rankSpacing": 24}}}%%'
 
 # Bottom to top. A room may import rooms of the rows above its own in this list, and no others.
 ROWS = (
-    "types errors events seeds suggest _version",
-    "protocol config agent envs",
+    "types errors events faults ports seeds suggest waiting _version",
+    "plugins protocol agent",
+    "config envs",
     "adapters aggregate stats train envs.babyai envs.bridges envs.maze envs.textcraft envs.webshop"
     " envs.wordle",
     "store observers",
@@ -33,6 +40,7 @@ ROWS = (
     "reproduce flower.messages",
     "flower.patches flower.server",
     "flower flower.ops",
+    "api",
     "cli",
     "__init__ __main__",
 )
@@ -158,18 +166,36 @@ def picture_of(sources: Sources) -> Picture:
 
 
 def mermaid(sources: Sources) -> str:
-    """The rooms by rank, with the arrows that no other arrow implies."""
+    """The ranks from top to bottom with their rooms; an arrow where a rank imports another."""
     rooms = room_graph(module_graph(sources))
-    lines = ["flowchart TD"]
+    ranks: dict[str, set[str]] = {}
+    for room, found in rooms.items():
+        ranks.setdefault(f"rank{RANK[room]}", set()).update(f"rank{RANK[to]}" for to in found)
+    lines = [DRAWING, "flowchart TD"]
     for number, row in reversed([*enumerate(ROWS)]):
-        held = [room for room in row.split() if room in rooms]
-        lines += [f"  subgraph rank{number}[rank {number}]", "    direction LR"]
-        lines += [f"    {_node(room)}[{room}]" for room in held]
-        lines += ["  end"]
-    for room in sorted(rooms):
-        implied = {far for near in rooms[room] for far in _reachable(near, rooms) - {near}}
-        lines += [f"  {_node(room)} --> {_node(to)}" for to in sorted(rooms[room] - implied)]
+        held = " · ".join(room for room in row.split() if room in rooms)
+        label = "<br/>".join([f"rank {number}", *wrap(held, LABEL_WIDTH)])
+        lines += [f'  rank{number}["{label}"]']
+    for rank in sorted(ranks, key=_number, reverse=True):
+        below = sorted(_needed(rank, ranks), key=_number, reverse=True)
+        lines += [f"  {rank} --> {to}" for to in below]
     return "\n".join(lines)
+
+
+def arrow_table(sources: Sources) -> str:
+    """Every room and the rooms it imports, but for those it also reaches through another one."""
+    rooms = room_graph(module_graph(sources))
+    lines = ["| room | rank | imports |", "|---|---|---|"]
+    for room in sorted(rooms, key=lambda room: (-RANK[room], room)):
+        needed = " ".join(f"`{to}`" for to in sorted(_needed(room, rooms)))
+        lines += [f"| `{room}` | {RANK[room]} | {needed} |"]
+    return "\n".join(lines)
+
+
+def _needed(name: str, graph: Graph) -> set[str]:
+    """Whom `name` imports and does not reach through any other that it imports."""
+    implied = {far for near in graph[name] for far in _reachable(near, graph) - {near}}
+    return graph[name] - implied
 
 
 def _arrows_without(here: str, there: str, graph: Graph, group: set[str]) -> int:
@@ -206,8 +232,8 @@ def _dotted(path: str) -> str:
     return path.removesuffix(".py").replace("/", ".")
 
 
-def _node(room: str) -> str:
-    return room.replace(".", "_").strip("_") + "_"
+def _number(rank: str) -> int:
+    return int(rank.removeprefix("rank"))
 
 
 def _git(*arguments: str) -> str:
@@ -219,10 +245,11 @@ def main() -> None:
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--rev", help="an earlier commit instead of this checkout")
     parser.add_argument("--mermaid", action="store_true", help="print the drawing")
+    parser.add_argument("--table", action="store_true", help="print every room's imports")
     given = parser.parse_args()
     sources = sources_at(given.rev) if given.rev else sources_here()
-    if given.mermaid:
-        print(mermaid(sources))
+    if given.mermaid or given.table:
+        print(mermaid(sources) if given.mermaid else arrow_table(sources))
         return
     for name, figure in picture_of(sources)._asdict().items():
         print(f"{name:<14} {figure}")

@@ -12,7 +12,6 @@ table is Markdown.
 
 import argparse
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -24,6 +23,8 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+import psutil
+
 from fedse.adapters.base import initial_adapter, spec_of
 from fedse.config.file import dump_config
 from fedse.config.schema import Config
@@ -31,7 +32,6 @@ from fedse.protocol import Request
 from fedse.site.socket_client import ask_site
 from fedse.types import Adapter
 
-CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 PATIENCE = 1800.0
 """Seconds a round may take."""
 
@@ -61,9 +61,9 @@ def config_for(base: str, episodes: int) -> Config:
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of a running process; man 5 proc, fields 14 and 15."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
+    """User and system time of a running process."""
+    times = psutil.Process(pid).cpu_times()
+    return times.user + times.system
 
 
 @contextmanager

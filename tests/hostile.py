@@ -26,7 +26,7 @@ from fedse.config.schema import RunSection as RunSection
 from fedse.drivers.loop import federate
 from fedse.flower.messages.wire import ADAPTER, RAW, REPLY, read_request, reply_content
 from fedse.flower.server.transport import GridAsk
-from fedse.site.socket_client import SiteReply
+from fedse.protocol import SiteReply
 from fedse.store.run import Run
 from fedse.testing import toy_spec
 from fedse.types import Adapter, ClientStats
@@ -83,7 +83,7 @@ def honest(current: Adapter, name: str, round: int) -> Adapter:
 
 
 def our_reply(name: str, adapter: Adapter) -> RecordDict:
-    return reply_content(SiteReply(NAMES.index(name), STATS, adapter.to_bytes()))
+    return reply_content(SiteReply(STATS, adapter.to_bytes(), client=NAMES.index(name)))
 
 
 def stock_reply(adapter: Adapter) -> RecordDict:
@@ -572,7 +572,7 @@ def fates(aggregate: AggregateSection, folder: Path) -> dict[str, Fate]:
             death = repr(error)
         for with_it, without in zip(run.results(), reference.results(), strict=False):
             if with_it.index > 1:
-                named = {e.client: e.reason for e in with_it.excluded}
+                named = {e.client: e.text for e in with_it.excluded}
                 same = with_it.after == without.after and set(named) == {OFFENDER}
                 outcome = "excluded" if same else "poisoned or unnamed"
                 fate[names[with_it.index - 2]] = Fate(outcome, named.get(OFFENDER, ""))

@@ -31,6 +31,8 @@ PACKAGES = {
     "transformers": "hf",
     "uvicorn": "serve",
     "websockets": "openenv",
+    "yaml": "dev",
+    "zensical": "docs",
 }
 """Each with the extra that brings it."""
 

@@ -1,13 +1,21 @@
-"""The doctor finds what is missing, says how to mend it, and leaves no trace."""
+"""The doctor finds what is missing, says what to do about it, and leaves no trace."""
 
 import json
+import os
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from fedse.cli.app import start
 from fedse.config.schema import ClientSection, Config, ModelSection
-from fedse.doctor import OPTIONAL, examine, worst
+from fedse.doctor import NEEDED, OPTIONAL, Diagnosis, examine
+from fedse.errors import INSTALL_TORCH
+from tests.needs import needs
+
+SOME_LACK = (*OPTIONAL, "nginx")
 
 QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
@@ -18,8 +26,8 @@ QUIET = {
 
 
 def test_a_ready_machine_has_no_failure_and_the_root_stays_empty(tmp_path: Path):
-    found = examine(tmp_path / "runs", QUIET)
-    assert worst([f for f in found if not any(p in f.what for p in OPTIONAL)]) == "ok"
+    found = examine(tmp_path / "runs", QUIET, ports=())
+    assert {f.status for f in found if not any(p in f.what for p in SOME_LACK)} == {"ok"}
     assert list((tmp_path / "runs").iterdir()) == []
 
 
@@ -60,3 +68,49 @@ def test_the_exit_code_and_json(
     told = capsys.readouterr()
     assert "fail" in told.out
     assert "1 of" in told.err
+
+
+def test_what_is_lacking_is_told_in_whole_sentences(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("fedse.doctor.installed", lambda package: "")
+    monkeypatch.setattr("fedse.doctor.shutil.which", lambda program: None)
+    found = {f.what: f for f in examine(tmp_path, QUIET, ports=())}
+    assert found["minigrid is not installed, needed for the babyai environment"].status == "warn"
+    assert found["nginx is not installed, needed to lead a federation"].fix.endswith("nginx-light")
+    torch = found["torch is not installed, needed to play and train"]
+    assert (torch.status, torch.fix) == ("fail", INSTALL_TORCH)
+
+
+def test_a_taken_port_is_a_warning_that_names_who_has_it(tmp_path: Path):
+    needs("flwr")
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("", 0)) as other:
+        taken, left = one.getsockname()[1], other.getsockname()[1]
+        other.close()
+        told = examine(tmp_path, QUIET, ports=(taken, left))
+    warned, free = (f for f in told if f.what.startswith(("port ", "free ports")))
+    assert (warned.status, free) == ("warn", Diagnosis("ok", f"free ports: {left}"))
+    assert f"port {taken}, " in warned.what
+    assert f"(process {os.getpid()})" in warned.what
+    assert warned.fix == "if you lead one: fedse federation create ... --port PORT"
+
+
+def test_a_client_counts_its_own_part_of_the_tasks(tmp_path: Path):
+    coin = {"env": "fedse.testing:CoinWorld", "options": {"tasks": 45}}
+    clients = [{"name": "a", **coin, "part": [1, 2]}, {"name": "b", **coin}]
+    found = examine(tmp_path, QUIET, Config.model_validate({"clients": clients}), ports=())
+    assert [f.what for f in found if f.what.startswith("client ")] == [
+        "client a: fedse.testing:CoinWorld with 23 training tasks, part 1 of 2",
+        "client b: fedse.testing:CoinWorld with 45 training tasks",
+    ]
+
+
+def test_no_package_is_imported(tmp_path: Path):
+    """Without an experiment, whose environments have to be made."""
+    code = (
+        "import sys, pathlib, fedse.doctor as d\n"
+        f"d.examine(pathlib.Path({str(tmp_path)!r}), {{}}, ports=())\n"
+        "print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {*OPTIONAL, *NEEDED} & set(done.stdout.split())

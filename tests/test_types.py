@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from fedse.testing import toy_adapter, toy_spec
-from fedse.types import Adapter, Task, Trajectory, Turn, digest_of
+from fedse.types import Adapter, Task, Trajectory, Turn, canonical_json, digest_of
 from tests.needs import needs
 
 TASK = Task(env="maze", id="u/1,1", split="train")
@@ -29,6 +29,35 @@ def test_records_are_frozen_and_refuse_unknown_fields():
 def test_equal_content_is_an_equal_digest():
     assert TASK.digest == Task(split="train", id="u/1,1", env="maze").digest
     assert TASK.digest != Task(env="maze", id="u/1,2", split="train").digest
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)  # fmt: skip
+
+
+@given(JSON)
+def test_canonical_json_is_what_signatures_and_digests_were_made_of(value: object):
+    """Ledgers, invitations and adapters that exist were signed and named by these bytes."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    assert canonical_json(value) == text.encode() == text.encode("ascii")
+    assert digest_of(value) == hashlib.sha256(text.encode()).hexdigest()
+    assert canonical_json(json.loads(canonical_json(value))) == canonical_json(value)
+
+
+@given(st.dictionaries(st.text(), JSON))
+def test_canonical_json_knows_no_order(value: dict[str, object]):
+    assert canonical_json(dict(reversed(value.items()))) == canonical_json(value)
+
+
+def test_canonical_json_exactly():
+    assert canonical_json({"b": [1, None, 0.1], "a": "\u00e9\n"}) == (
+        b'{"a":"\\u00e9\\n","b":[1,null,0.1]}'
+    )
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        canonical_json(float("nan"))
 
 
 def test_the_loss_mask_is_true_on_the_agents_tokens_only():

@@ -1,4 +1,4 @@
-"""The frozen model everybody shares: where it lies, its digest, and the adapter spec it implies.
+"""The frozen model all members share: where it is, its digest, and the adapter spec it implies.
 
 Reads headers and bytes only, so a server needs no torch.
 """
@@ -31,7 +31,8 @@ def base_path(name: str) -> Path:
     if not (path / "config.json").is_file():
         raise MachineError(
             f"model.base = {name!r}: no config.json in {path}",
-            hint=f"name a folder with a Hugging Face model, or one of {', '.join(SHIPPED)}",
+            hint="set model.base to a folder with a Hugging Face model, or to one of "
+            f"{', '.join(SHIPPED)}",
         )
     return path
 

@@ -20,6 +20,9 @@ Load it with `peft.PeftModel.from_pretrained(model, "<this folder>")`.
 """
 
 
+ELSEWHERE = "choose a place where you may write"
+
+
 def export_adapter(adapter: Adapter, folder: Path) -> Path:
     """`folder` holds the adapter as PEFT would save it, byte for byte the same every time."""
     spec = adapter.spec
@@ -46,7 +49,7 @@ def export_adapter(adapter: Adapter, folder: Path) -> Path:
         "README.md": card,
         "adapter_model.safetensors": adapter.to_bytes(),
     }
-    with boundary(StoreError, f"export to {folder}"):
+    with boundary(StoreError, f"{folder} cannot be written", hint=ELSEWHERE):
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
             _write(folder / name, content)
@@ -54,10 +57,10 @@ def export_adapter(adapter: Adapter, folder: Path) -> Path:
 
 
 def export_whole(adapter: Adapter, folder: Path) -> None:
-    """`folder` is new and holds the adapter; it is not there before it is whole."""
+    """`folder` is new and holds the adapter; it appears only when it is complete."""
     beside = folder.with_name(f".{folder.name}")
     export_adapter(adapter, beside)
-    with boundary(StoreError, f"export to {folder}"):
+    with boundary(StoreError, f"{folder} cannot be written", hint=ELSEWHERE):
         beside.rename(folder)
 
 

@@ -1,7 +1,7 @@
 """In-process policy on transformers: merged weights, batched sampling, tokens recorded as drawn.
 
 Between two turns the keys and values of all open episodes stay in memory, so a turn costs only
-its new tokens. For models that do not fit beside their trainer use an HTTP policy instead.
+its new tokens. Model and trainer share one process; rollouts on an inference server are not built.
 """
 
 import copy

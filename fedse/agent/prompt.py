@@ -12,8 +12,8 @@ from fedse.agent.policy import Dialogue
 from fedse.errors import ConfigError
 from fedse.types import Trajectory, Turn
 
-# Contents of the probe messages; they only must not occur in a template.
-ASKED, SAID = "fedse-asked", "fedse-said"
+# Contents of the probe messages: any text that no template contains.
+PROBE_QUESTION, PROBE_ANSWER = "fedse-asked", "fedse-said"
 
 
 class Tokenizer(Protocol):
@@ -64,7 +64,8 @@ class Encoder:
         return episode.model_copy(update={"turns": tuple(turns)})
 
     def _opening(self, system: str, observation: str) -> tuple[int, ...]:
-        return self._encode(_render(self._tokenizer, _asked(system, observation), reply=True))
+        messages = _opening_messages(system, observation)
+        return self._encode(_render(self._tokenizer, messages, reply=True))
 
     def _encode_once(self, text: str) -> tuple[int, ...]:
         return tuple(self._tokenizer.encode(text, add_special_tokens=False))
@@ -76,9 +77,9 @@ def _after_action(tokenizer: Tokenizer) -> Any:
     Found by rendering probe messages; a template that rewrites earlier turns is refused, because
     then what was trained would not be what was seen.
     """
-    past = [*_asked("", ASKED), {"role": "assistant", "content": SAID}]
+    past = [*_opening_messages("", PROBE_QUESTION), {"role": "assistant", "content": PROBE_ANSWER}]
     before = _render(tokenizer, past, reply=False)
-    tail = before.rpartition(SAID)[2]
+    tail = before.rpartition(PROBE_ANSWER)[2]
     if not tail.startswith(tokenizer.eos_token):
         raise ConfigError(
             f"the chat template ends an answer with {tail!r}, not with {tokenizer.eos_token!r}",
@@ -87,8 +88,8 @@ def _after_action(tokenizer: Tokenizer) -> Any:
     rest = tail.removeprefix(tokenizer.eos_token)
 
     def render(observation: str) -> str:
-        asked = {"role": "user", "content": observation}
-        after = _render(tokenizer, [*past, asked], reply=True)
+        question = {"role": "user", "content": observation}
+        after = _render(tokenizer, [*past, question], reply=True)
         if not after.startswith(before):
             raise ConfigError("the chat template rewrites earlier turns, so tokens cannot be kept")
         return rest + after.removeprefix(before)
@@ -96,7 +97,7 @@ def _after_action(tokenizer: Tokenizer) -> Any:
     return render
 
 
-def _asked(system: str, observation: str) -> list[Mapping[str, str]]:
+def _opening_messages(system: str, observation: str) -> list[Mapping[str, str]]:
     opening = [{"role": "system", "content": system}] if system else []
     return [*opening, {"role": "user", "content": observation}]
 

@@ -10,8 +10,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fedse import plugins
 from fedse.aggregate.norms import blocks, distance
 from fedse.config.schema import AggregateSection
+from fedse.plugins import Variants
 from fedse.types import Adapter, FloatVector
 
 
@@ -35,8 +37,8 @@ class Merge(Protocol):
 def mean(current: Adapter, votes: Sequence[Vote], *, settings: AggregateSection) -> Adapter:
     """The unweighted element-wise mean of the factors: phi(t) = (1/K) sum_k phi_k(t).
 
-    Nobody voted: `current` itself. With `clip` = "median" an update longer than the median one is
-    first shortened to it, which is ours and not the paper's (docs/adr/0006).
+    Without votes it is `current` itself. With `clip` = "median" an update longer than the median
+    one is first shortened to it, which is ours and not the paper's (docs/adr/0006).
     """
     return _weighted_mean(current, votes, lambda vote: 1.0, settings)
 
@@ -44,7 +46,7 @@ def mean(current: Adapter, votes: Sequence[Vote], *, settings: AggregateSection)
 def weighted(current: Adapter, votes: Sequence[Vote], *, settings: AggregateSection) -> Adapter:
     """The mean weighted by how many episodes each client says it learned from.
 
-    The paper's ablation. A client that lies about its number takes over, so nobody should.
+    The paper's ablation. Not for real use: a client that overstates its number decides the mean.
     """
     return _weighted_mean(current, votes, lambda vote: float(max(1, vote.lessons)), settings)
 
@@ -105,4 +107,4 @@ def _extrapolate(total: NDArray[np.float64], here: FloatVector, step: float) -> 
         total[part] += here[part]
 
 
-AGGREGATES: Mapping[str, Merge] = {"mean": mean, "weighted": weighted}
+AGGREGATES: Mapping[str, Merge] = Variants(plugins.AGGREGATES, {"mean": mean, "weighted": weighted})

@@ -26,7 +26,7 @@ def squared_norm(values: FloatVector) -> float:
 
 
 def distance(here: FloatVector, there: FloatVector) -> float:
-    """The length of the way from `here` to `there`."""
+    """The Euclidean distance from `here` to `there`."""
     total = 0.0
     for part in blocks(there.size):
         step = there[part].astype(np.float64)

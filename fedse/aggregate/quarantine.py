@@ -1,8 +1,9 @@
-"""Who is no longer listened to: a member whose replies were rejected in several rounds.
+"""Quarantine: a member whose replies were rejected in several rounds is not asked any more.
 
-Counted from committed rounds alone, so a restart forgets nothing. A strike is a reply that broke
-the rules. A site that was away, had no vote, or said itself that it failed has none: it may come
-back. Nor has a name somebody else may have used, so nobody can get another member locked out.
+Strikes are counted from committed rounds alone, so a restart forgets nothing. A strike is a reply
+that broke the rules. A site that was away, had no vote, or reported a failure of its own gets none:
+it may come back. Nor does a member whose name somebody else may have used, so that nobody can get
+another member locked out.
 """
 
 from collections import Counter
@@ -10,11 +11,6 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from fedse.types import Exclusion, RoundResult
-
-REJECTED = "rejected: "
-"""Opens the reason of every exclusion that is a strike."""
-QUARANTINED = "quarantined: "
-"""Opens the reason of an exclusion that follows from earlier strikes."""
 
 
 class StrikeHistory(NamedTuple):
@@ -26,7 +22,7 @@ class StrikeHistory(NamedTuple):
     """Digests of the global adapters that were sent out; no client can have made one of them."""
 
     def after(self, result: RoundResult) -> "StrikeHistory":
-        struck = {one.client for one in result.excluded if one.reason.startswith(REJECTED)}
+        struck = {one.client for one in result.excluded if one.kind == "rejected"}
         return StrikeHistory(self.strikes + Counter(struck), self.adapters | {result.before})
 
 
@@ -38,18 +34,14 @@ def strike_history(results: Iterable[RoundResult]) -> StrikeHistory:
     return past
 
 
-def rejected(reason: str) -> str:
-    """`reason` as that of a strike."""
-    return reason if reason.startswith(REJECTED) else REJECTED + reason
-
-
 def quarantined(past: StrikeHistory, members: Iterable[str], *, limit: int) -> dict[str, Exclusion]:
-    """The members with `limit` strikes or more, each with the words to name it; 0 = nobody."""
+    """The members with `limit` strikes or more, each with its exclusion; 0 = nobody."""
     strikes = past.strikes
     return {
         client: Exclusion(
             client=client,
-            reason=f"{QUARANTINED}its replies of {strikes[client]} rounds were rejected",
+            kind="quarantined",
+            reason=f"its replies of {strikes[client]} rounds were rejected",
         )
         for client in sorted(members)
         if limit and strikes[client] >= limit

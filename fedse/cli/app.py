@@ -14,7 +14,7 @@ from cyclopts import App, CycloptsError, Parameter
 
 from fedse._version import __version__
 from fedse.cli.display import plain_wanted, set_quiet
-from fedse.errors import FedSEError
+from fedse.errors import FedSEError, Interrupted
 
 ABOUT = """Organisations that may not share data improve one LLM agent together.
 
@@ -24,23 +24,26 @@ EPILOGUE = (
     "Results go to stdout, progress to stderr. --debug (or FEDSE_DEBUG=1) shows tracebacks. "
     "Runs are kept in $FEDSE_RUNS, or ~/.local/share/fedse/runs."
 )
-USAGE_EXIT, BUG_EXIT, INTERRUPT_EXIT = 2, 1, 130
+USAGE_EXIT, BUG_EXIT, INTERRUPT_EXIT = 2, 1, Interrupted.exit_code
 
-# What each verb is for, and an example. Told here, because asking its module would import it.
+# What each verb is for, and an example. Kept here because importing every verb is slow.
 VERBS = {
     "demo": ("A small federated run on this machine, from start to result.", "demo --seed 1"),
     "init": ("Make a folder with an environment of your own to fill in.", "init my-agent"),
     "run": ("Run the experiment a TOML file describes.", "run my.toml --set run.rounds=3"),
-    "resume": ("Go on with a run that was interrupted.", "resume last"),
+    "resume": ("Continue a run that was interrupted.", "resume last"),
     "eval": ("Measure an adapter of a run in fresh games.", "eval last --round 0"),
     "compare": ("Which of several runs is better, and how sure is that.", "compare a b"),
     "report": ("Write a run, or several, as one HTML page.", "report last --open"),
     "runs": ("List the runs on this machine and what became of them.", "runs --json"),
     "view": ("Show what the agents saw and said in a run.", "view last --outcome failure"),
-    "export": ("Write episodes, results or an adapter for other tools.", "export results last"),
-    "reproduce": ("Make a table of the docs again, with its seeds.", "reproduce main --quick"),
+    "export": (
+        "Write episodes, results or an adapter for other tools.",
+        "export results last --out results.json",
+    ),
+    "reproduce": ("Reproduce a table of the docs, with its seeds.", "reproduce main --quick"),
     "ledger": ("Verify or show the signed record of every round.", "ledger verify last"),
-    "doctor": ("Is this machine ready? What is missing, and how to mend it.", "doctor my.toml"),
+    "doctor": ("Is this machine ready? What is missing, and how to get it.", "doctor my.toml"),
     "config": ("Look at an experiment file, check it, explain it.", "config explain train.lr"),
     "env": ("List environments, check one, play one yourself.", "env play wordle"),
     "federation": ("Lead a federation: create, invite, enrol, start.", "federation status"),
@@ -58,6 +61,8 @@ def build_app() -> App:
         help_formatter="plain" if plain_wanted(sys.stdout) else "default",
         help_format="plaintext",
         default_parameter=Parameter(negative=()),
+        # An interrupted run is reported in the same form as every other failure.
+        suppress_keyboard_interrupt=False,
     )
     for order, (verb, (about, example)) in enumerate(VERBS.items()):
         target = "app" if verb in GROUPS else f"{verb}_verb"
@@ -68,7 +73,7 @@ def build_app() -> App:
 
 
 def start(argv: Sequence[str]) -> int:
-    """The command's exit code; whatever goes wrong is told on stderr in one form."""
+    """The command's exit code; every failure is printed on stderr in the same form."""
     tokens = [token for token in argv if token != "--debug"]
     debug = len(tokens) < len(argv) or os.environ.get("FEDSE_DEBUG", "") not in ("", "0")
     set_quiet(os.environ)
@@ -80,20 +85,22 @@ def start(argv: Sequence[str]) -> int:
         sys.stdout.flush()
         return int(code or 0)
     except CycloptsError as error:
-        return _told(str(error).strip(), "fedse --help", USAGE_EXIT)
+        return _report(str(error).strip(), "fedse --help", USAGE_EXIT)
     except FedSEError as error:
         if debug:
             traceback.print_exc()
-        return _told(str(error), error.hint, error.exit_code)
+        return _report(str(error), error.hint, error.exit_code)
+    except Interrupted as stop:
+        return _report(str(stop), stop.hint, stop.exit_code)
     except KeyboardInterrupt:
-        return _told("stopped", "", INTERRUPT_EXIT)
+        return _report("stopped", "", INTERRUPT_EXIT)
     except BrokenPipeError:
-        # The reader (head, less) has seen enough; nothing more can be written, not even at exit.
+        # The reader (head, less) has closed the pipe; nothing can be written, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception:
         traceback.print_exc()
-        return _told("this is a bug in fedse", "report it with the lines above", BUG_EXIT)
+        return _report("this is a bug in fedse", "report it with the lines above", BUG_EXIT)
 
 
 def _look_here_last() -> None:
@@ -101,13 +108,13 @@ def _look_here_last() -> None:
 
     Worker processes and the children of `env check` are given this process's module path.
     """
-    with suppress(FileNotFoundError):  # the folder one stands in may have been removed
+    with suppress(FileNotFoundError):  # the current folder may have been removed
         here = os.getcwd()
         if here not in sys.path and "" not in sys.path:
             sys.path.append(here)
 
 
-def _told(message: str, hint: str, code: int) -> int:
+def _report(message: str, hint: str, code: int) -> int:
     label = "" if code == INTERRUPT_EXIT else "error: "
     print(f"{label}{message}", file=sys.stderr)
     if hint:

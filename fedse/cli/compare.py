@@ -1,7 +1,6 @@
 """`fedse compare RUN RUN...`: which of several runs is better, and how sure is that?"""
 
 import json as json_format
-import os
 import shutil
 import sys
 import textwrap
@@ -12,14 +11,15 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.text import Text
 
+from fedse.api.measuring import compare
 from fedse.cli.display import Json, plain_wanted
 from fedse.cli.phrases import counted
 from fedse.cli.whiskers import ASCII, UNICODE, Signs, axis_over, tick_line, whisker
 from fedse.results.arms import differing
-from fedse.results.compare import POWER, Comparison, Contrast, Result, compare
+from fedse.results.compare import POWER, ArmResult, Comparison, Contrast
 from fedse.stats.paired import Difference
 from fedse.stats.rates import Mean, Rate
-from fedse.store.run_folder import find_run, runs_root
+from fedse.stats.verdict import p_text
 
 NARROW, WIDE = 60, 100
 LONGEST_LABEL = 16
@@ -41,21 +41,20 @@ def compare_verb(
     plain: Annotated[bool, Parameter(help="ASCII only, no colours.", show_default=False)] = False,
 ) -> None:
     """Each run's held-out success and its difference to the first run's are on stdout."""
-    root = runs_root(os.environ)
-    found = compare([find_run(run, root) for run in runs], round=round)
+    comparison = compare(*runs, round=round)
     if json:
-        print(json_format.dumps(as_json(found)))
+        print(json_format.dumps(as_json(comparison)))
         return
     unicode = not plain and (sys.stdout.encoding or "").lower().startswith("utf")
     width = min(WIDE, max(NARROW, shutil.get_terminal_size().columns))
-    lines = text_of(found, width=width, signs=UNICODE if unicode else ASCII)
+    lines = text_of(comparison, width=width, signs=UNICODE if unicode else ASCII)
     if plain or plain_wanted(sys.stdout):
         print("\n".join(text for text, _ in lines))
     else:
         Console(width=width).print(Text("\n").join(Text(*line) for line in lines), soft_wrap=True)
 
 
-def as_json(found: Comparison) -> dict[str, Any]:
+def as_json(comparison: Comparison) -> dict[str, Any]:
     """All numbers of the comparison, unrounded; null where there is none."""
     return {
         "arms": [
@@ -63,16 +62,16 @@ def as_json(found: Comparison) -> dict[str, Any]:
                 "name": result.arm.label,
                 "runs": {seed: str(path) for seed, path in result.arm.runs.items()},
                 "rounds": list(result.rounds),
-                "settings": {key: here for key, (here, _) in _settings(found, result).items()},
+                "settings": {key: here for key, (here, _) in _settings(comparison, result).items()},
                 "environments": {env: _rate_json(rate) for env, rate in result.envs.items()},
                 "all": _rate_json(result.all),
                 "mean_of_environments": {"rate": result.mean.value}
                 | result.mean.interval._asdict(),
             }
-            for result in found.results
+            for result in comparison.results
         ],
-        "differences": [_contrast_json(contrast, found) for contrast in found.contrasts],
-        "notes": found.notes,
+        "differences": [_contrast_json(contrast, comparison) for contrast in comparison.contrasts],
+        "notes": comparison.notes,
     }
 
 
@@ -80,10 +79,10 @@ def _rate_json(rate: Rate) -> dict[str, Any]:
     return {"won": rate.successes, "played": rate.n, "rate": rate.value} | rate.interval._asdict()
 
 
-def _contrast_json(contrast: Contrast, found: Comparison) -> dict[str, Any]:
+def _contrast_json(contrast: Contrast, comparison: Comparison) -> dict[str, Any]:
     return {
         "of": contrast.arm.label,
-        "to": found.results[0].arm.label,
+        "to": comparison.results[0].arm.label,
         "verdict": contrast.verdict,
         "paired": not contrast.unpaired,
         "unpaired_because": contrast.unpaired or None,
@@ -102,27 +101,27 @@ def _plain(difference: Difference) -> dict[str, float | None]:
     return {k: v if isfinite(v) else None for k, v in difference._asdict().items()}
 
 
-def _settings(found: Comparison, result: Result) -> dict[str, tuple[Any, Any]]:
-    return differing(result.arm.config, found.results[0].arm.config)
+def _settings(comparison: Comparison, result: ArmResult) -> dict[str, tuple[Any, Any]]:
+    return differing(result.arm.config, comparison.results[0].arm.config)
 
 
-def text_of(found: Comparison, *, width: int, signs: Signs) -> list[Line]:
+def text_of(comparison: Comparison, *, width: int, signs: Signs) -> list[Line]:
     """The comparison for a person."""
-    labels = [result.arm.label for result in found.results]
+    labels = [result.arm.label for result in comparison.results]
     short = max(map(len, labels)) <= LONGEST_LABEL
     names = {label: label if short else _letter(i) for i, label in enumerate(labels)}
-    lines = _legend(found, names, width)
-    lines += [("", ""), *_rates(found, names, width, signs)]
-    for contrast in found.contrasts:
-        lines += [("", ""), *_difference(found, contrast, names, width, signs)]
-    return [*lines, ("", ""), *_wrapped(_reach(found), width)]
+    lines = _legend(comparison, names, width)
+    lines += [("", ""), *_rates(comparison, names, width, signs)]
+    for contrast in comparison.contrasts:
+        lines += [("", ""), *_difference(comparison, contrast, names, width, signs)]
+    return [*lines, ("", ""), *_wrapped(_reach(comparison), width)]
 
 
-def _reach(found: Comparison) -> str:
+def _reach(comparison: Comparison) -> str:
     """What the intervals are about."""
-    if all(contrast.seeds == 1 for contrast in found.contrasts):
+    if all(contrast.seeds == 1 for contrast in comparison.contrasts):
         return "One seed: this is about these adapters. For the methods add runs: --set run.seed=1"
-    if any(contrast.unpaired for contrast in found.contrasts):
+    if any(contrast.unpaired for contrast in comparison.contrasts):
         return "By counts, intervals are over games only: how much seeds differ is not in them."
     return "Intervals of success are over games, those of differences over games and seeds."
 
@@ -136,24 +135,25 @@ def _wrapped(text: str, width: int, style: str = "", hang: int = 0) -> list[Line
     return [(line, style) for line in folded]
 
 
-def _legend(found: Comparison, names: dict[str, str], width: int) -> list[Line]:
+def _legend(comparison: Comparison, names: dict[str, str], width: int) -> list[Line]:
     """Which runs stand behind each name, and in what their settings differ."""
     lines, long = list[Line](), max(map(len, names.values()))
-    for result in found.results:
+    for result in comparison.results:
         arm, name = result.arm, names[result.arm.label]
         rounds = "/".join(map(str, sorted({*result.rounds})))
         folders = ", ".join(path.name for path in arm.runs.values())
         seeds = ", ".join(map(str, arm.runs))
-        told = f"{name:<{long}}  after round {rounds} of {arm.config.run.rounds}"
-        told += f", seed{'s' * (len(arm.runs) > 1)} {seeds}"
-        told += f": {folders}" if folders != name else ""
-        lines += _wrapped(told, width, hang=long + 2)
-        other = [f"{'':<{long + 2}}{_setting(k, *v)}" for k, v in _settings(found, result).items()]
+        entry = f"{name:<{long}}  after round {rounds} of {arm.config.run.rounds}"
+        entry += f", seed{'s' * (len(arm.runs) > 1)} {seeds}"
+        entry += f": {folders}" if folders != name else ""
+        lines += _wrapped(entry, width, hang=long + 2)
+        settings = _settings(comparison, result)
+        other = [f"{'':<{long + 2}}{_setting(key, *pair)}" for key, pair in settings.items()]
         for setting in other[:SHOWN_SETTINGS]:
             lines += _wrapped(setting, width, hang=long + 4)
         if (more := len(other) - SHOWN_SETTINGS) > 0:
             lines += [(f"{'':<{long + 2}}and {counted(more, 'more setting')}", "")]
-    return lines + [line for note in found.notes for line in _wrapped(note, width)]
+    return lines + [line for note in comparison.notes for line in _wrapped(note, width)]
 
 
 def _setting(key: str, here: Any, there: Any) -> str:
@@ -168,8 +168,8 @@ def _toml(value: Any) -> str:
     return "unset" if value is None else json_format.dumps(value)
 
 
-def _rates(found: Comparison, names: dict[str, str], width: int, signs: Signs) -> list[Line]:
-    results = found.results
+def _rates(comparison: Comparison, names: dict[str, str], width: int, signs: Signs) -> list[Line]:
+    results = comparison.results
     rows: dict[str, list[Rate | Mean]] = {
         f"{env}, {_sizes(results, env)}": [result.envs[env] for result in results]
         for env in results[0].envs
@@ -193,13 +193,13 @@ def _rates(found: Comparison, names: dict[str, str], width: int, signs: Signs) -
     return lines
 
 
-def _sizes(results: list[Result], env: str) -> str:
+def _sizes(results: list[ArmResult], env: str) -> str:
     sizes = sorted({result.envs[env].n for result in results})
     return counted(sizes[0], "game") if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} games"
 
 
 def _difference(
-    found: Comparison, contrast: Contrast, names: dict[str, str], width: int, signs: Signs
+    comparison: Comparison, contrast: Contrast, names: dict[str, str], width: int, signs: Signs
 ) -> list[Line]:
     rows = dict(contrast.found.groups)
     if len(rows) > 1:
@@ -208,11 +208,11 @@ def _difference(
     left = long + 28
     spans = [
         d.interval
-        for c in found.contrasts
+        for c in comparison.contrasts
         for d in (*c.found.groups.values(), c.found.micro, c.found.macro)
     ]
     axis = axis_over([0.0, *(number for span in spans for number in span)], width - left)
-    mine, first = names[contrast.arm.label], names[found.results[0].arm.label]
+    mine, first = names[contrast.arm.label], names[comparison.results[0].arm.label]
     lines = [(f"{mine} minus {first}, {_basis(contrast)}", "bold")]
     lines += [(f"{'':<{left}}{tick_line(axis, signed=True)}", "dim")]
     for name, d in rows.items():
@@ -221,9 +221,11 @@ def _difference(
             (f"  {name:<{long}}  {d.value:+.2f} ({d.low:+.2f} to {d.high:+.2f})  {drawn}", "")
         ]
     style = STYLES.get(contrast.verdict, "")
-    lines += _wrapped(sentence(contrast, mine, first, len(found.contrasts)), width, style)
+    lines += _wrapped(sentence(contrast, mine, first, len(comparison.contrasts)), width, style)
     if contrast.unpaired:
-        lines += _wrapped(f"counts only, so less is seen: {contrast.unpaired}", width)
+        lines += _wrapped(
+            f"counts only, so small differences are missed more often: {contrast.unpaired}", width
+        )
     return lines
 
 
@@ -234,23 +236,19 @@ def _basis(contrast: Contrast) -> str:
     return f"the same {counted(contrast.games, 'game')}{seeds}"
 
 
-def sentence(contrast: Contrast, mine: str, first: str, asked: int) -> str:
-    """What was found over all games, in words."""
+def sentence(contrast: Contrast, mine: str, first: str, count: int) -> str:
+    """The result over all games, in words."""
     value, low, high, p = contrast.found.micro
-    sure = f"p {_p(p)}" + (
-        f", {_p(contrast.p_holm)} for {asked} comparisons (Holm)" if asked > 1 else ""
+    sure = f"p {p_text(p)}" + (
+        f", {p_text(contrast.p_holm)} for {count} comparisons (Holm)" if count > 1 else ""
     )
     if contrast.verdict != "no difference found":
         near, far = sorted((abs(low), abs(high)))
         by = f"{abs(value):.2f} ({near:.2f} to {far:.2f})"
         return f"{mine} is {contrast.verdict} than {first} by {by}, {sure}."
     span, often = f"{value:+.2f} ({low:+.2f} to {high:+.2f})", f"{POWER * 5:.0f} times in 5"
-    told = f"No difference found between {mine} and {first}: {span}, {sure}."
+    verdict = f"No difference found between {mine} and {first}: {span}, {sure}."
     if not isfinite(contrast.detectable):
-        return f"{told} So few games or seeds would show no difference {often}."
+        return f"{verdict} So few games or seeds would show no difference {often}."
     least = f"{contrast.detectable:.2f}"
-    return f"{told} One of {least} or more would be found {often}, smaller ones may be missed."
-
-
-def _p(p: float) -> str:
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+    return f"{verdict} One of {least} or more would be found {often}, smaller ones may be missed."

@@ -5,12 +5,12 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from fedse.cli.drive import require_members
+from fedse.api.checks import require_members
 from fedse.cli.phrases import counted
 from fedse.cli.run import Set
 from fedse.config.file import dump_config, load_config
 from fedse.config.keys import config_keys
-from fedse.config.keys import explain as explained
+from fedse.config.keys import explain as explain_key
 
 app = App(name="config", help_format="plaintext", help_epilogue="")
 
@@ -32,10 +32,10 @@ def check(config: File, /, *, set_: Set = []) -> None:  # noqa: B006  only read
 
     Example: fedse config check my.toml
     """
-    found = load_config(config, set_)
-    require_members(found)
-    size = f"{counted(len(found.clients), 'client')}, {counted(found.run.rounds, 'round')}"
-    print(f"{config} is right: {size}")
+    experiment = load_config(config, set_)
+    require_members(experiment)
+    clients = counted(len(experiment.clients), "client")
+    print(f"{config} is valid: {clients}, {counted(experiment.run.rounds, 'round')}")
 
 
 @app.command
@@ -45,7 +45,7 @@ def explain(key: Annotated[str, Parameter(help="As in train.lr; default: all.")]
     Example: fedse config explain rollout.temperature
     """
     if key:
-        print(explained(key))
+        print(explain_key(key))
         return
     settings = [setting for setting in config_keys().values() if not setting.is_section]
     width = max(len(setting.name) for setting in settings)

@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from fedse.cli.display import Mode
@@ -16,8 +17,14 @@ Facts = Mapping[str, Any]
 
 
 @contextmanager
-def shown(mode: Mode, config: Config) -> Iterator[Observer]:
-    """An observer that shows every event it is given, as `mode` says, until this ends."""
+def shown(
+    mode: Mode, config: Config, *, log: Path | None = None, loads_model: bool = True
+) -> Iterator[Observer]:
+    """An observer that shows every event it is given, as `mode` says, until this ends.
+
+    `log` has the earlier events of a run that continues; without `loads_model` the clients are
+    elsewhere, and the view waits for them.
+    """
     if mode == "json":
         yield lambda _, entry: print(json.dumps(entry), flush=True)
     elif mode == "plain":
@@ -25,7 +32,7 @@ def shown(mode: Mode, config: Config) -> Iterator[Observer]:
     else:
         from fedse.cli.live import live_view  # rich costs a tenth of a second
 
-        with live_view(config) as observer:
+        with live_view(config, log=log, loads_model=loads_model) as observer:
             yield observer
 
 
@@ -38,20 +45,20 @@ def _plain(rounds: int) -> Observer:
 
 
 def plain_line(event: str, facts: Facts, *, rounds: int) -> str:
-    """The event as one line for people; an event nobody has words for shows its facts."""
-    say = _LINES.get(event)
-    if say is None:
-        named = (f"{key}={value}" for key, value in facts.items() if key not in ("time", "event"))
-        return " ".join([event, *named])
+    """The event as one line for people; an event without a phrase shows its facts."""
+    phrase = _LINES.get(event)
+    if phrase is None:
+        pairs = (f"{key}={value}" for key, value in facts.items() if key not in ("time", "event"))
+        return " ".join([event, *pairs])
     where = ""
     if "round" in facts and not event.startswith(("run.", "eval.recorded")):
         where = f"round {facts['round']}/{rounds} " if facts["round"] <= rounds else "final "
-    return f"{where}{say(facts)}"
+    return f"{where}{phrase(facts)}"
 
 
 def _started(facts: Facts) -> str:
     if facts["committed"]:
-        return f"run goes on after round {facts['committed']} of {facts['rounds']}"
+        return f"run continues after round {facts['committed']} of {facts['rounds']}"
     return f"run started: {counted(facts['clients'], 'client')}, " + (
         counted(facts["rounds"], "round")
     )
@@ -60,13 +67,13 @@ def _started(facts: Facts) -> str:
 def _answered(facts: Facts) -> str:
     if facts["fault"]:
         return f"{facts['client']} excluded: {facts['fault']}"
-    told = [
+    details = [
         _solved(facts["succeeded"], facts["played"]),
         f"buffer {facts['buffered']} ({facts['added']:+d})",
         *([] if facts["loss"] is None else [f"loss {facts['loss']:.3f}"]),
         megabytes(facts["bytes"]) if facts["bytes"] else "no vote",
     ]
-    return f"{facts['client']} answered: {', '.join(told)}"
+    return f"{facts['client']} answered: {', '.join(details)}"
 
 
 def _late(facts: Facts) -> str:

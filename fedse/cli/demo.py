@@ -1,7 +1,6 @@
 """`fedse demo`: see the method work on this machine, without a file, an account or a network."""
 
 import sys
-from importlib.resources import files
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import fill
@@ -9,13 +8,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from fedse.api.experiment import load_experiment
 from fedse.cli.display import Json, Plain, mode_of
-from fedse.cli.drive import root_of
 from fedse.cli.run import Out, start_run
-from fedse.config.file import parse_config
 from fedse.config.schema import Config
-
-SOURCE = "demo.toml"
 
 
 def demo_verb(
@@ -26,11 +22,10 @@ def demo_verb(
     plain: Plain = False,
 ) -> None:
     """A small federated run on this machine has gone from start to result."""
-    given = files("fedse").joinpath(SOURCE).read_text(encoding="utf-8")
-    config = parse_config(given, SOURCE, [f"run.seed={seed}"])
+    experiment = load_experiment("demo", settings={"run.seed": seed})
     mode = mode_of(sys.stderr, json=json, plain=plain)
-    print(introduction(config), file=sys.stderr)
-    path = start_run(config, given, root_of(out), name=None, engine="local", mode=mode)
+    print(introduction(experiment.config), file=sys.stderr)
+    path = start_run(experiment, out=out, mode=mode).path
     if mode != "json":
         print(next_steps(path, by_name=out is None))
 

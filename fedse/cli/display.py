@@ -15,7 +15,7 @@ Plain = Annotated[
     bool, Parameter(help="One line per event, no colours, no redrawing.", show_default=False)
 ]
 
-# Libraries the run loads; nothing of this is needed, since models are folders on this machine.
+# For libraries the run loads. Nothing they would fetch is needed: models are folders here.
 QUIET = {
     # A waiting thread that spins makes torch ten times slower where cores are shared.
     "OMP_WAIT_POLICY": "PASSIVE",
@@ -36,7 +36,7 @@ def set_quiet(environ: MutableMapping[str, str]) -> None:
 
 
 def plain_wanted(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether `stream` is no place for colours and redrawing."""
+    """Whether `stream` is unfit for colours and redrawing, or the user wants neither."""
     dumb = environ.get("TERM") == "dumb" or bool(environ.get("NO_COLOR"))
     return dumb or not stream.isatty()
 

@@ -1,4 +1,4 @@
-"""`fedse doctor`: is this machine ready, and if not, what is to be done?"""
+"""`fedse doctor`: is this machine ready, and if not, how to fix it?"""
 
 import json as json_format
 import os
@@ -27,16 +27,16 @@ def doctor_verb(
 ) -> None:
     """Every finding is on stdout; the exit code is 3 if one of them is `fail`."""
     settings = load_config(config) if config is not None else None
-    found = examine(runs_root(os.environ), os.environ, settings)
+    findings = examine(runs_root(os.environ), os.environ, settings)
     if json:
-        print(json_format.dumps([finding._asdict() for finding in found]))
+        print(json_format.dumps([finding._asdict() for finding in findings]))
     else:
         console = Console(no_color=plain_wanted(sys.stdout), highlight=False, soft_wrap=True)
-        for finding in found:
+        for finding in findings:
             console.print(_line(finding))
-    failed = [finding for finding in found if finding.status == "fail"]
+    failed = [finding for finding in findings if finding.status == "fail"]
     if failed:
-        raise MachineError(f"{len(failed)} of {len(found)} checks failed")
+        raise MachineError(f"{len(failed)} of {len(findings)} checks failed")
 
 
 def _line(finding: Diagnosis) -> Text:

@@ -1,4 +1,4 @@
-"""`fedse env`: which worlds there are, whether one keeps its contract, and a game by hand."""
+"""`fedse env`: list environments, check one against its contract, play one by hand."""
 
 import json as json_format
 import sys
@@ -35,19 +35,19 @@ def list_(*, json: Json = False) -> None:
 
     Example: fedse env list
     """
-    rows = [_described(name) for name in env_names()]
+    rows = [_describe(name) for name in env_names()]
     if json:
         print(json_format.dumps(rows))
         return
     for row in rows:
-        said = row.get("error") or (
+        description = row.get("error") or (
             f"{row['train']} training and {row['test']} test tasks, at most {row['max_turns']} "
             f"turns, {'with' if row['expert'] else 'no'} expert"
         )
-        print(f"{row['name']:<10}  {said}")
+        print(f"{row['name']:<10}  {description}")
 
 
-def _described(name: str) -> dict[str, Any]:
+def _describe(name: str) -> dict[str, Any]:
     try:
         env = make_env(name)
     except FedSEError as error:
@@ -76,11 +76,13 @@ def check(
 
 
 def _report_text(report: CheckReport) -> str:
-    lines = []
-    for check in report.checks:
+    lines, first = [], report.checks[0]
+    for check in report.checks if first.ok else [first]:
         word = "skip" if check.skipped else "ok" if check.ok else "FAIL"
         lines += [f"{word:<4}  {check.name:<26}  {check.detail}".rstrip()]
         lines += [f"      do: {check.todo}"] if check.todo else []
+    if not first.ok:
+        lines += [f"skip  the other {len(report.checks) - 1}, which need an environment to try"]
     failed = len(report.failed)
     verdict = "keeps its contract" if report.ok else f"breaks its contract: {failed} failed"
     return "\n".join([*lines, f"\n{report.env} {verdict}"])
@@ -107,7 +109,7 @@ def play(
     turns = 0
     print(step.observation)
     while not step.done and turns < env.max_turns:
-        action = _typed(env)
+        action = _read_action(env)
         if action is None:
             print("\nyou left the game")
             return
@@ -121,19 +123,19 @@ def _ending(step: Step) -> str:
     return "solved" if step.success else "not solved"
 
 
-def _typed(env: Env) -> str | None:
+def _read_action(env: Env) -> str | None:
     """The next action; None when the player leaves or the input ends."""
     prompt = "> " if sys.stdin.isatty() else ""
     while True:
         print(prompt, end="", flush=True)
-        said = sys.stdin.readline()
-        if not said or said.strip() == "q":
+        line = sys.stdin.readline()
+        if not line or line.strip() == "q":
             return None
-        word = said.strip()
+        word = line.strip()
         if word not in ("?", "!"):
             return word
         if not isinstance(env, ExpertEnv):
-            print("this environment names no actions and has no expert")
+            print("this environment lists no actions and has no expert")
         elif word == "!":
             print(f"expert: {env.expert()}")
             return env.expert()

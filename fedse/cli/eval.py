@@ -1,26 +1,15 @@
 """`fedse eval RUN`: how good is an adapter of a run, in games nobody has seen?"""
 
 import json as json_format
-import os
 import sys
-import tempfile
-import time
-from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from fedse.api.measuring import Evaluation, evaluate
 from fedse.cli.display import Json
-from fedse.cli.drive import require_machine
 from fedse.cli.resume import RunName
-from fedse.config.schema import Config
-from fedse.errors import ConfigError
-from fedse.events import silent
-from fedse.seeds import seed_of
-from fedse.stats.rates import Rate, by_env, macro, micro, rates
-from fedse.store.run import Run
-from fedse.store.run_folder import find_run, open_run, runs_root
-from fedse.types import ClientStats
+from fedse.events import Fact
 
 
 def eval_verb(
@@ -35,58 +24,31 @@ def eval_verb(
     json: Json = False,
 ) -> None:
     """The adapter's success in fresh games on each client's held-out tasks is on stdout."""
-    require_machine("local")
-    opened = open_run(find_run(run, runs_root(os.environ)), clock=time.time)
-    index = (opened.committed or 0) if round is None else round
-    config = fresh_games(opened.config, episodes, seed)
-    found = measure(opened, config, index)
-    rows = _rows(rates(found), config)
+    evaluation = evaluate(run, round=round, episodes=episodes, seed=seed, on_event=_progress)
+    rows = _rows(evaluation)
     if json:
-        print(json_format.dumps({"run": str(opened.path), "round": index, "success": rows}))
+        head = {"run": str(evaluation.path), "round": evaluation.round}
+        print(json_format.dumps({**head, "success": rows}))
     else:
-        print(_text(opened.path.name, index, rows))
+        print(_text(evaluation, rows))
 
 
-def fresh_games(config: Config, episodes: int | None, seed: int) -> Config:
-    """The run's settings with games that neither its training nor its evaluation played."""
-    asked = config.eval.episodes if episodes is None else episodes
-    if asked < 1:
-        raise ConfigError(f"--episodes must be > 0, got {asked}", hint="--episodes 50")
-    other = seed_of(config.run.seed, "fedse eval", seed)
-    return config.model_copy(
-        update={
-            "run": config.run.model_copy(update={"seed": other}),
-            "eval": config.eval.model_copy(update={"episodes": asked}),
-            "buffer": config.buffer.model_copy(update={"demonstrations": 0}),
-        }
-    )
+def _progress(event: str, facts: dict[str, Fact]) -> None:
+    if event == "eval.started":
+        played = f"{facts['client']} plays {facts['episodes']} games"
+        print(played, file=sys.stderr, flush=True)
 
 
-def measure(run: Run, config: Config, round: int) -> dict[str, ClientStats]:
-    """What each client counts; nothing of it is written into the run."""
-    from fedse.method.rounds import client_eval
-    from fedse.site.open import open_site
-
-    adapter, found = run.adapter(round), {}
-    with tempfile.TemporaryDirectory(prefix="fedse-eval-") as home:
-        for client in (client.name for client in config.clients):
-            print(f"{client} plays {config.eval.episodes} games", file=sys.stderr, flush=True)
-            site = open_site(config, client, Path(home) / client, clock=time.time)
-            found[client] = client_eval(adapter, site, config, round=round, emit=silent)
-    return found
-
-
-def _rows(found: dict[str, Rate], config: Config) -> list[dict[str, Any]]:
-    envs = by_env(found, config)
-    named = [("client", name, rate) for name, rate in found.items()]
-    named += [("environment", env, rate) for env, rate in envs.items()]
-    named += [("all", "all", micro(list(found.values())))]
+def _rows(evaluation: Evaluation) -> list[dict[str, Any]]:
+    named = [("client", name, rate) for name, rate in evaluation.clients.items()]
+    named += [("environment", env, rate) for env, rate in evaluation.environments.items()]
+    named += [("all", "all", evaluation.overall)]
     rows = [
         {"of": of, "name": name, "won": rate.successes, "played": rate.n, "rate": rate.value}
         | rate.interval._asdict()
         for of, name, rate in named
     ]
-    mean = macro(list(envs.values()))
+    mean = evaluation.mean_of_environments
     rows += [
         {"of": "mean of environments", "name": "mean of environments", "rate": mean.value}
         | mean.interval._asdict()
@@ -94,9 +56,10 @@ def _rows(found: dict[str, Rate], config: Config) -> list[dict[str, Any]]:
     return rows
 
 
-def _text(run: str, round: int, rows: list[dict[str, Any]]) -> str:
+def _text(evaluation: Evaluation, rows: list[dict[str, Any]]) -> str:
     width = max(len(row["name"]) for row in rows)
-    lines = [f"success of round {round} of {run} in fresh games, 95 % interval"]
+    adapter = f"round {evaluation.round} of {evaluation.path.name}"
+    lines = [f"success of {adapter} in fresh games, 95 % interval"]
     of = ""
     for row in rows:
         lines += [""] if row["of"] != of and of in ("client", "environment") else []

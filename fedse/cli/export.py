@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from fedse.adapters.peft_folder import export_adapter
+from fedse.adapters.peft_folder import ELSEWHERE, export_adapter
 from fedse.cli.phrases import counted
 from fedse.cli.resume import RunName
 from fedse.cli.view import ClientName, EnvName, OutcomeName, Round, RunOrHome, SplitName, TaskId
@@ -31,6 +31,7 @@ from fedse.exports.episodes import (
 from fedse.exports.inspect_log import Origin, write_inspect_logs
 from fedse.exports.parquet import write_parquet
 from fedse.exports.results import last_measured, results_of
+from fedse.results.outcome import committed_round
 from fedse.store.run_folder import find_run, open_run, read_card, runs_root
 
 app = App(name="export", help_format="plaintext", help_epilogue="")
@@ -74,7 +75,7 @@ def trajectories(
         print(f"{counted(written, 'episode')} in {out}")
     else:
         logs = list(write_inspect_logs(rows, out, _origin(place)))
-        print(f"{counted(len(logs), 'log')} in {out}; look: inspect view --log-dir {out}")
+        print(f"{counted(len(logs), 'log')} in {out}; view them: inspect view --log-dir {out}")
 
 
 @app.command
@@ -93,9 +94,9 @@ def results(
     _require_new(out)
     with closing(open_run(path, clock=time.time)) as opened:
         chosen = last_measured(opened) if round is None else round
-        found = results_of(opened, read_card(path), chosen)
-    with boundary(StoreError, f"export to {out}"):
-        out.write_text(json_format.dumps(found, indent=2) + "\n", encoding="utf-8")
+        document = results_of(opened, read_card(path), chosen)
+    with boundary(StoreError, f"{out} cannot be written", hint=ELSEWHERE):
+        out.write_text(json_format.dumps(document, indent=2) + "\n", encoding="utf-8")
     print(f"success of round {chosen} in {out}")
 
 
@@ -113,28 +114,28 @@ def adapter(
     """
     _require_new(out)
     with closing(open_run(find_run(run, runs_root(os.environ)), clock=time.time)) as opened:
-        chosen = (opened.committed or 0) if round is None else round
+        chosen = committed_round(opened, round)
         folder = export_adapter(opened.adapter(chosen), out)
     print(f"adapter of round {chosen} in {folder}")
 
 
 def _rows(place: Place, chosen: list[StoredEpisode]) -> Iterator[dict[str, Any]]:
-    """The episodes whose text is there; how many lack it is told on stderr."""
+    """The episodes whose text is there; how many lack it is printed on stderr."""
     prompts, lacking = system_prompts(place), 0
-    for episode, told in load_texts(chosen):
-        if told is None:
+    for episode, trajectory in load_texts(chosen):
+        if trajectory is None:
             lacking += 1
             continue
         system = prompts.get(episode.source.client, "")
-        yield row_of(episode, told, run_id=place.run_id, system=system)
+        yield row_of(episode, trajectory, run_id=place.run_id, system=system)
     if lacking == len(chosen):
         raise StoreError(
-            "nothing was written: what was said in these episodes was not kept",
+            "nothing was written: the text of these episodes was not kept",
             hint="set buffer.keep_played = true, or export those learned from with --kept",
         )
     if lacking:
-        told_of = f"{counted(lacking, 'episode')} left out, their text was not kept"
-        print(f"{told_of} (buffer.keep_played = false)", file=sys.stderr)
+        note = f"{counted(lacking, 'episode')} left out, their text was not kept"
+        print(f"{note} (buffer.keep_played = false)", file=sys.stderr)
 
 
 def _origin(place: Place) -> Origin:
@@ -148,4 +149,4 @@ def _origin(place: Place) -> Origin:
 
 def _require_new(out: Path) -> None:
     if out.exists():
-        raise ConfigError(f"{out} is there already", hint="choose another --out")
+        raise ConfigError(f"{out} already exists", hint="choose another --out")

@@ -7,19 +7,21 @@ import sys
 import time
 from contextlib import closing
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
+from fedse.api.engines import fan_out
 from fedse.cli.console import shown
 from fedse.cli.display import Json, Plain, mode_of
-from fedse.cli.drive import Interrupted, fan_out, tell_result
-from fedse.cli.follow import followed
+from fedse.cli.result import print_result
 from fedse.cli.run import Metrics, Set, watched
 from fedse.config.file import load_config
-from fedse.errors import MachineError
+from fedse.errors import Interrupted, require_packages
+from fedse.observers.follow import followed
+from fedse.ports import LINK_PORT, PROXY_PORT
+from fedse.results.outcome import result_of
 from fedse.store.run_folder import open_run
 
 if TYPE_CHECKING:
@@ -29,17 +31,12 @@ app = App(name="federation", help_format="plaintext", help_epilogue="")
 
 Folder = Annotated[Path, Parameter(name="--dir", help="The federation's folder.")]
 SiteName = Annotated[str, Parameter(help="A client of the experiment.")]
-HERE = Path("federation")
+HERE, LOG = Path("federation"), "events.jsonl"
 
 
 def require_flower() -> None:
     """What a federation needs is installed, or the error says which line installs it."""
-    lacking = [name for name in ("flwr", "cryptography") if find_spec(name) is None]
-    if lacking:
-        raise MachineError(
-            f"a federation needs {', '.join(lacking)}, not installed here",
-            hint="pip install 'fed-se[flower]'",
-        )
+    require_packages("a federation", "flwr", "cryptography", extra="flower")
 
 
 def end_on_sigterm() -> None:
@@ -58,8 +55,10 @@ def create(
     *,
     out: Annotated[Path, Parameter(help="The new folder.")] = HERE,
     host: Annotated[str, Parameter(help="Name or address by which sites reach the server.")],
-    port: Annotated[int, Parameter(help="The only port the outside needs.")] = 8443,
-    link_port: Annotated[int, Parameter(help="Of the SuperLink, on the loopback address.")] = 8000,
+    port: Annotated[int, Parameter(help="The only port that sites must reach.")] = PROXY_PORT,
+    link_port: Annotated[
+        int, Parameter(help="Port of the SuperLink on the loopback address.")
+    ] = LINK_PORT,
     set_: Set = [],  # noqa: B006  only read
 ) -> None:
     """Make authority, certificate, list of sites, run and nginx configuration; start nothing.
@@ -82,7 +81,7 @@ def create(
     given = config.read_text()
     made = folder.create(out, settings, given=given, card=card, now=now, clock=time.time)
     print(f"federation   {made.card.name}, {len(settings.clients)} sites, {out}")
-    print(f"fingerprint  {made.card.fingerprint}  (tell it to the sites by telephone)")
+    print(f"fingerprint  {made.card.fingerprint}  (read it to the sites over the phone)")
     print(f"next         fedse federation invite {settings.clients[0].name} --dir {out}")
 
 
@@ -92,9 +91,9 @@ def invite(
     /,
     *,
     dir_: Folder = HERE,
-    hours: Annotated[float, Parameter(help="How long the invitation is good.")] = 72.0,
+    hours: Annotated[float, Parameter(help="How long the invitation is valid.")] = 72.0,
 ) -> None:
-    """Write one signed file for a site; it is good for one enrolment.
+    """Write one signed file for a site; it is valid for one enrolment.
 
     Example: fedse federation invite clinic-a --hours 24
     """
@@ -105,7 +104,8 @@ def invite(
     file = folder.invite(
         federation, site, nonce=secrets.token_hex(16), now=int(time.time()), hours=hours
     )
-    print(f"{file}\nsend it to {site} by a way others cannot read: whoever has it can enrol first")
+    todo = f"send this file to {site} over a private channel"
+    print(f"{file}\n{todo}: whoever holds it can enrol in its place")
 
 
 @app.command
@@ -115,7 +115,7 @@ def enrol(
     *,
     dir_: Folder = HERE,
 ) -> None:
-    """Put a site's key on the list; a SuperLink that runs learns of it now.
+    """Put a site's key on the list; a running SuperLink accepts it at once.
 
     Example: fedse federation enrol clinic-a-enrolment.json
     """
@@ -123,14 +123,14 @@ def enrol(
     from fedse.federation import folder
     from fedse.federation.enrolment import read_request
 
-    federation, asked = folder.open_federation(dir_), read_request(request)
-    folder.enrol(federation, asked, now=time.time())
-    print(f"{asked.site} is enrolled{_told(federation)}")
+    federation, enrolment = folder.open_federation(dir_), read_request(request)
+    folder.enrol(federation, enrolment, now=time.time())
+    print(f"{enrolment.site} is enrolled{_effect(federation)}")
 
 
 @app.command
 def revoke(site: SiteName, /, *, dir_: Folder = HERE) -> None:
-    """Take a site's key off the list for ever; a SuperLink that runs cuts it off now.
+    """Remove a site's key from the list for good; a running SuperLink cuts the site off at once.
 
     Example: fedse federation revoke clinic-a
     """
@@ -139,17 +139,20 @@ def revoke(site: SiteName, /, *, dir_: Folder = HERE) -> None:
 
     federation = folder.open_federation(dir_)
     folder.revoke(federation, site)
-    print(f"{site} is revoked{_told(federation)}")
+    print(f"{site} is revoked{_effect(federation)}")
 
 
-def _told(federation: "Federation") -> str:
+def _effect(federation: "Federation") -> str:
+    """When a change of the list takes effect; at once where the server runs."""
     from fedse.flower.ops.serve_federation import sync_nodes
 
-    running = sync_nodes(federation)
-    return "; the running SuperLink knows" if running else "; it counts from the next start"
+    if sync_nodes(federation):
+        return ", effective now"
+    start = f"fedse federation start --dir {federation.path}"
+    return f"; the server is not running, this takes effect with: {start}"
 
 
-@app.command(name=["start", "resume"])
+@app.command
 def start(
     *,
     dir_: Folder = HERE,
@@ -159,9 +162,9 @@ def start(
     json: Json = False,
     plain: Plain = False,
 ) -> None:
-    """Serve the sites and run all rounds; after a stop or a crash, go on after the last one.
+    """Serve the sites and run all rounds; after a stop or a crash, continue after the last one.
 
-    What ends on the way is started again, the round loop included.
+    Whatever ends on the way is started again, including the round loop.
     Example: fedse federation start --wait 1800
     """
     require_flower()
@@ -169,26 +172,34 @@ def start(
     from fedse.flower.ops.serve_federation import serving
 
     federation, mode = folder.open_federation(dir_), mode_of(sys.stderr, json=json, plain=plain)
-    config = load_config(federation.run / "config.resolved.toml")
+    config, log = load_config(federation.run / "config.resolved.toml"), federation.run / LOG
     end_on_sigterm()
     try:
         with (
             # Between two events may lie the wait for sites and a whole round.
             watched(metrics, config.aggregate.deadline + wait) as watchers,
-            serving(federation, proxy=proxy, tell=tell_aside) as server,
-            shown(mode, config) as observer,
-            followed(federation.run / "events.jsonl", fan_out([observer, *watchers])),
+            serving(federation, proxy=proxy, tell=print_aside) as server,
+            shown(mode, config, log=log, loads_model=False) as observer,
+            followed(log, fan_out([observer, *watchers])),
         ):
             server.run(wait=wait)
     except KeyboardInterrupt:
         again = f"fedse federation resume --dir {dir_}"
         raise Interrupted("stopped; what was committed is kept", hint=again) from None
-    with closing(open_run(federation.run, clock=time.time)) as run:
-        tell_result(run, mode)
+    with open_run(federation.run) as run:
+        print_result(result_of(run), mode)
 
 
-def tell_aside(line: str) -> None:
-    """On stderr: stdout is for what was asked for."""
+app.command(
+    start,
+    name="resume",
+    help="Continue after the last committed round; the same as start.\n\n"
+    "Example: fedse federation resume --dir federation",
+)
+
+
+def print_aside(line: str) -> None:
+    """The line is on stderr; stdout is for results."""
     print(line, file=sys.stderr, flush=True)
 
 
@@ -201,13 +212,13 @@ def status(*, dir_: Folder = HERE, json: Json = False) -> None:
     require_flower()
     from fedse.federation import folder
 
-    found = status_of(folder.open_federation(dir_), now=time.time())
+    report = status_of(folder.open_federation(dir_), now=time.time())
     if json:
-        print(json_format.dumps(found))
+        print(json_format.dumps(report))
         return
-    print(f"{found['federation']} at {found['server']}, key {found['fingerprint']}")
-    print(f"round {found['round']} of {found['rounds']}")
-    for site in found["sites"]:
+    print(f"{report['federation']} at {report['server']}, key {report['fingerprint']}")
+    print(f"round {report['round']} of {report['rounds']}")
+    for site in report["sites"]:
         print(f"  {site['name']:<16}  {site['state']:<12}  {site['last'] or '-'}")
 
 
@@ -217,20 +228,20 @@ def status_of(federation: "Federation", *, now: float) -> dict[str, Any]:
     with closing(open_run(federation.run, clock=time.time)) as run:
         results, rounds = list(run.results()), run.config.run.rounds
     last = results[-1] if results else None
-    said: dict[str, str] = {}
+    answers: dict[str, str] = {}
     if last:
-        said |= {e.client: f"excluded: {e.reason}" for e in last.excluded}
-        said |= dict.fromkeys(last.absent, "absent")
-        said |= dict.fromkeys(last.abstained, "answered without a vote")
-        said |= dict.fromkeys(last.voters, "voted")
+        answers |= {e.client: f"excluded: {e.text}" for e in last.excluded}
+        answers |= dict.fromkeys(last.absent, "absent")
+        answers |= dict.fromkeys(last.abstained, "answered without a vote")
+        answers |= dict.fromkeys(last.voters, "voted")
     sites = [
         {
             "name": name,
             "state": "expired" if m.state == "invited" and now >= m.expires else m.state,
-            "last": said.get(name, ""),
+            "last": answers.get(name, ""),
         }
         for name, m in sorted(federation.sites.members.items())
     ]
-    told = {"federation": card.name, "server": f"{card.host}:{card.port}"}
+    head = {"federation": card.name, "server": f"{card.host}:{card.port}"}
     progress = {"round": last.index if last else 0, "rounds": rounds}
-    return {**told, "fingerprint": card.fingerprint, **progress, "sites": sites}
+    return {**head, "fingerprint": card.fingerprint, **progress, "sites": sites}

@@ -19,7 +19,7 @@ NAME = "my-agent"
 
 
 def init_verb(
-    folder: Annotated[Path, Parameter(help="Where; it must not exist or be empty.")], /
+    folder: Annotated[Path, Parameter(help="The folder to make; it must be new or empty.")], /
 ) -> None:
     """The folder holds a working example that passes `fedse env check` and can be run."""
     made = scaffold(folder)
@@ -38,7 +38,8 @@ def scaffold(folder: Path) -> list[Path]:
     _require_free(folder)
     name = _experiment_name(folder)
     made = []
-    with boundary(MachineError, f"folder {folder}"):
+    elsewhere = "fedse init FOLDER, in a place where you may write"
+    with boundary(MachineError, f"{folder} cannot be made", hint=elsewhere):
         folder.mkdir(parents=True, exist_ok=True)
         for template in sorted(files("fedse.scaffold").iterdir(), key=lambda entry: entry.name):
             if template.name.endswith(SUFFIX):
@@ -51,18 +52,18 @@ def scaffold(folder: Path) -> list[Path]:
 
 def _require_free(folder: Path) -> None:
     if folder.is_dir():
-        found = sorted(entry.name for entry in folder.iterdir())
+        entries = sorted(entry.name for entry in folder.iterdir())
     else:
-        found = [folder.name] if folder.exists() else []
-    if found:
+        entries = [folder.name] if folder.exists() else []
+    if entries:
         raise ConfigError(
-            f"{folder} must not exist or be an empty folder; it has {', '.join(found[:3])}"
-            + (f" and {len(found) - 3} more" if len(found) > 3 else ""),
+            f"{folder} must be a new or an empty folder; it has {', '.join(entries[:3])}"
+            + (f" and {len(entries) - 3} more" if len(entries) > 3 else ""),
             hint="fedse init ANOTHER-NAME",
         )
 
 
 def _experiment_name(folder: Path) -> str:
     """The folder's name in the letters an experiment's name may have (fedse.types.CLIENT_NAME)."""
-    said = re.sub(r"[^a-z0-9_-]+", "-", folder.resolve().name.lower())
-    return said.lstrip("-_")[:64] or NAME
+    name = re.sub(r"[^a-z0-9_-]+", "-", folder.resolve().name.lower())
+    return name.lstrip("-_")[:64] or NAME

@@ -1,4 +1,4 @@
-"""`fedse ledger`: is a record of rounds as it was written, and what does it say.
+"""`fedse ledger`: check that a record of rounds is as it was written, and print it.
 
 Reads the ledger and the database beside it and changes neither. A ledger may come from another
 party, so nothing of it reaches the terminal unescaped.
@@ -20,6 +20,7 @@ from fedse.ledger.chain import Entry
 from fedse.ledger.keys import read_public
 from fedse.ledger.record import Verdict, ledgers_in, verify_ledger
 from fedse.store.run_folder import find_run, runs_root
+from fedse.types import Exclusion
 
 app = App(name="ledger", help_format="plaintext", help_epilogue="")
 
@@ -30,7 +31,7 @@ Key = Annotated[
     Path | None, Parameter(help="Public key the ledger must be signed with (ledger.pub).")
 ]
 SHORT = 12
-UNSIGNED = "unsigned: who can write the file can write it anew"
+UNSIGNED = "unsigned: anyone who can write this file can replace it"
 
 
 @app.command
@@ -38,25 +39,25 @@ def verify(place: Place = "last", /, *, key: Key = None, json: Json = False) -> 
     """Find the first line that is not as it was written, or is missing.
 
     Without --key a ledger is trusted to name its own key, and the ledgers of clients in the same
-    folder are verified too. Give your head to the others: who knows it can tell a shorter or
-    rewritten ledger from yours.
+    folder are verified too. Give the head to the other parties: with it they notice a ledger
+    that was shortened or rewritten.
 
     Example: fedse ledger verify last
     """
-    found = _ledgers(place) if key is None else [_own_ledger(place)]
+    paths = _ledgers(place) if key is None else [_own_ledger(place)]
     trusted = read_public(key) if key is not None else None
-    verdicts = [verify_ledger(path, trusted=trusted) for path in found]
+    verdicts = [verify_ledger(path, trusted=trusted) for path in paths]
     if json:
         print(json_format.dumps([_plain(verdict) for verdict in verdicts]))
     else:
         for verdict in verdicts:
-            print(_told(verdict))
+            print(_describe(verdict))
     _require_sound(verdicts)
 
 
 @app.command
 def show(place: Place = "last", /, *, json: Json = False) -> None:
-    """List the rounds a ledger tells of.
+    """List the rounds in a ledger.
 
     Example: fedse ledger show last
     """
@@ -80,13 +81,13 @@ def _ledgers(place: str) -> list[Path]:
     if given.is_file():
         return [given]
     folder = given if given.is_dir() else find_run(place, runs_root(os.environ))
-    found = ledgers_in(folder)
-    if not found:
+    paths = ledgers_in(folder)
+    if not paths:
         raise StoreError(
-            f"{folder} has no ledger: no round was begun there since ledgers are kept",
-            hint="the first round that is begun there writes one",
+            f"{folder} has no ledger: no round was started there since ledgers are kept",
+            hint="the next round started there writes one",
         )
-    return found
+    return paths
 
 
 def _own_ledger(place: str) -> Path:
@@ -94,7 +95,7 @@ def _own_ledger(place: str) -> Path:
     first, *others = _ledgers(place)
     if others and any(path.parent.parent == first.parent.parent for path in others):
         raise ConfigError(
-            f"--key is one owner's, {place} holds {counted(1 + len(others), 'ledger')}",
+            f"--key belongs to one owner, but {place} has {counted(1 + len(others), 'ledger')}",
             hint=f"name one of them, such as {first}",
         )
     return first
@@ -110,7 +111,7 @@ def _require_sound(verdicts: Sequence[Verdict]) -> None:
             )
 
 
-def _told(verdict: Verdict) -> str:
+def _describe(verdict: Verdict) -> str:
     if verdict.finding:
         return f"{_owner(verdict)}: line {verdict.finding.line} {_safe(verdict.finding.reason)}"
     key = verdict.began["key"]
@@ -190,14 +191,15 @@ def _client_rows(entries: Sequence[Entry]) -> Iterator[Row]:
 def _exclusions(entries: Sequence[Entry]) -> Iterator[str]:
     for entry in entries:
         for left_out in entry.facts.get("excluded", ()):
-            said = f"{left_out['client']}: {left_out['reason']}"
-            yield f"round {_number(entry.facts)} without {_safe(said)}"
+            exclusion = Exclusion.model_validate(left_out)
+            without = _safe(f"{exclusion.client}: {exclusion.text}")
+            yield f"round {_number(entry.facts)} without {without}"
 
 
 def _table(rows: Iterator[Row]) -> Iterator[str]:
-    found = [tuple(map(_safe, row)) for row in rows]
-    widths = [max(len(row[column]) for row in found) for column in range(len(found[0]))]
-    for row in found:
+    safe_rows = [tuple(map(_safe, row)) for row in rows]
+    widths = [max(len(row[column]) for row in safe_rows) for column in range(len(safe_rows[0]))]
+    for row in safe_rows:
         yield "  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)).rstrip()
 
 

@@ -1,4 +1,4 @@
-"""The live view: one row per client, drawn anew at most four times a second.
+"""The live view: one row per client, redrawn at most four times a second.
 
 At any width the state of every client stays readable; columns of numbers go first.
 """
@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich.console import Console, Group, JustifyMethod, RenderableType
@@ -18,7 +19,7 @@ from rich.text import Text
 
 from fedse.cli.phrases import megabytes
 from fedse.config.schema import Config
-from fedse.events import Fact, Observer
+from fedse.events import Fact, Observer, read_events
 
 # Symbol and colour of each state; the word always stands beside them.
 STATES = {
@@ -40,13 +41,14 @@ OPENING = {
 }
 ANSWERED = ("voted", "done", "no vote", "excluded")
 LAST = "last evaluation"
+LOADING, WAITING, AT_WORK = "loading the model", "waiting for sites", "clients at work"
 # Lines around the table; the clients share what is left of the window.
 FRAME_LINES = 8
 
 
 @dataclass
 class Row:
-    """What is known of one client in the current round."""
+    """What is known about one client in the current round."""
 
     client: str
     env: str
@@ -57,7 +59,8 @@ class Row:
     loss: str = ""
     sent: str = ""
     held_out: str = ""
-    measured: float | None = None
+    first: float | None = None
+    """Held-out success before the first round; None = not known here."""
 
 
 class LiveColumn(NamedTuple):
@@ -72,10 +75,12 @@ COLUMNS = (
     LiveColumn("held_out", "held-out", 10),
     LiveColumn("games", "games", 7),
     LiveColumn("buffer", "buffer", 6),
-    LiveColumn("env", "world", 8),
+    LiveColumn("env", "world", 10),
     LiveColumn("loss", "loss", 6),
     LiveColumn("sent", "sent", 8),
 )
+# The longest name that is shown in full.
+LONGEST_NAME = 24
 SHOWN_ORDER = ("env", "games", "solved", "buffer", "loss", "sent", "held_out")
 
 
@@ -85,12 +90,17 @@ class Board:
 
     rounds: int
     rows: dict[str, Row]
+    loads_model: bool = True
+    """Whether the clients are on this machine; a coordinator waits for those elsewhere."""
     round: int = 0
-    doing: str = "loading the model"
+    doing: str = ""
     seconds: list[float] = field(default_factory=list)
     """Of the rounds committed since this process started."""
     faults: list[str] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self.doing = LOADING if self.loads_model else WAITING
 
     def take(self, event: str, facts: dict[str, Any]) -> None:
         if event == "round.started":
@@ -99,6 +109,7 @@ class Board:
                 row.state, row.games, row.sent = "waiting", "", ""
         elif event == "round.committed":
             self.seconds.append(facts["seconds"])
+            self.doing = AT_WORK if self.loads_model else WAITING
         elif event in ("aggregate.started", "commit.started"):
             self.doing = "merging" if event == "aggregate.started" else "saving"
         elif facts.get("client") in self.rows:
@@ -107,21 +118,29 @@ class Board:
     def _take_of_client(self, row: Row, event: str, facts: dict[str, Any]) -> None:
         if event in OPENING:
             row.state = OPENING[event]
-            row.games = str(facts.get("episodes", row.games))
-            self.doing = "clients at work" if facts["round"] <= self.rounds else LAST
+            row.games = _games(event, facts) or row.games
+            self.doing = AT_WORK if facts["round"] <= self.rounds else LAST
         elif event == "rollout.progress":
             row.games = f"{facts['played']}/{row.games.rpartition('/')[2]}"
-            row.solved = f"{100 * facts['won'] / facts['played']:.0f} %"
+            row.solved = _rate(facts["won"], facts["played"])
         elif event == "eval.recorded":
-            rate = facts["won"] / facts["played"]
-            step = "" if row.measured is None else f" {100 * (rate - row.measured):+.0f}"
-            row.held_out, row.measured = f"{100 * rate:.0f} %{step}", rate
-            row.state = "done" if self.doing == LAST else row.state
+            self._take_measured(row, facts)
         elif event == "answer.received":
             self._take_answer(row, facts)
 
+    def _take_measured(self, row: Row, facts: dict[str, Any]) -> None:
+        """The change is counted from before the first round, as in the result."""
+        rate = facts["won"] / facts["played"]
+        if facts["round"] == 0:
+            row.first = rate
+        moved = facts["round"] > 0 and row.first is not None
+        step = f" {rate - (row.first or 0.0):+.2f}" if moved else ""
+        row.held_out = f"{rate:.2f}{step}"
+        row.state = "done" if self.doing == LAST else row.state
+
     def _take_answer(self, row: Row, facts: dict[str, Any]) -> None:
         row.state = "voted" if facts["bytes"] else "no vote"
+        row.games, row.solved = str(facts["played"]), _rate(facts["succeeded"], facts["played"])
         row.buffer, row.sent = str(facts["buffered"]), megabytes(facts["bytes"])
         row.loss = "" if facts["loss"] is None else f"{facts['loss']:.3f}"
         if facts["fault"]:
@@ -129,16 +148,49 @@ class Board:
             self.faults.append(f"{row.client}: {facts['fault']}")
 
 
-def board_of(config: Config) -> Board:
-    rows = {client.name: Row(client.name, client.env) for client in config.clients}
-    return Board(config.run.rounds, rows)
+def board_of(config: Config, *, log: Path | None = None, loads_model: bool = True) -> Board:
+    """The board before anything happened here; `log` has the events of the run so far."""
+    first = _first_measured(log) if log else {}
+    rows = {
+        client.name: Row(client.name, _world(client.env), first=first.get(client.name))
+        for client in config.clients
+    }
+    return Board(config.run.rounds, rows, loads_model)
+
+
+def _first_measured(log: Path) -> dict[str, float]:
+    """Each client's held-out success before the first round."""
+    evaluations = read_events(log, ["eval.recorded"])
+    return {e["client"]: e["won"] / e["played"] for e in evaluations if e["round"] == 0}
+
+
+def _world(env: str) -> str:
+    """The class of `module:Class`; two worlds seldom differ by their module alone."""
+    return env.rpartition(":")[2]
+
+
+def _rate(won: int, played: int) -> str:
+    return f"{won / played:.2f}" if played else ""
+
+
+def _games(event: str, facts: dict[str, Any]) -> str:
+    """Games played and planned; how many were played is known only while exploring."""
+    planned = facts.get("episodes")
+    return "" if planned is None else f"0/{planned}" if event == "rollout.started" else str(planned)
 
 
 def draw(board: Board, *, width: int, height: int, symbols: bool) -> RenderableType:
     """The board as it fits into a window of this size."""
     bar = Table.grid()
     bar.add_row(
-        ProgressBar(total=board.rounds, completed=_rounds_done(board), width=min(width, 60))
+        ProgressBar(
+            total=board.rounds,
+            completed=_rounds_done(board),
+            width=min(width, 60),
+            # Rich's own colour of an unfinished bar is that of an error.
+            complete_style="cyan",
+            finished_style="green",
+        )
     )
     return Group(
         Text(f"round {board.round} of {board.rounds}  {board.doing}  {_times(board)}", "bold"),
@@ -165,7 +217,7 @@ def _times(board: Board) -> str:
 
 
 def _table(board: Board, width: int, height: int, symbols: bool) -> Table:
-    name = min(max(len(client) for client in board.rows), 24)
+    name = min(max(len("client"), *(len(client) for client in board.rows)), LONGEST_NAME)
     taken, fields = name + 13, set[str]()
     for column in COLUMNS:
         taken += column.width + 2
@@ -204,17 +256,19 @@ def _clock(seconds: float) -> str:
 
 
 @contextmanager
-def live_view(config: Config) -> Iterator[Observer]:
+def live_view(
+    config: Config, *, log: Path | None = None, loads_model: bool = True
+) -> Iterator[Observer]:
     """An observer whose events are seen on stderr at once; the last state stays on the screen."""
-    console, board = Console(stderr=True), board_of(config)
+    console, board = Console(stderr=True), board_of(config, log=log, loads_model=loads_model)
     symbols = (sys.stderr.encoding or "").lower().startswith("utf")
 
-    def drawn() -> RenderableType:
+    def render() -> RenderableType:
         size = console.size
         return draw(board, width=size.width, height=size.height, symbols=symbols)
 
     def observer(event: str, entry: dict[str, Fact]) -> None:
         board.take(event, entry)
 
-    with Live(console=console, get_renderable=drawn, refresh_per_second=4):
+    with Live(console=console, get_renderable=render, refresh_per_second=4):
         yield observer

@@ -7,5 +7,5 @@ def counted(number: int, noun: str) -> str:
 
 
 def megabytes(count: float) -> str:
-    """Bytes as MB, with a digit that still says something."""
+    """Bytes as MB: two decimals below 10 MB, none from there on."""
     return f"{count / 1e6:.2f} MB" if count < 1e7 else f"{count / 1e6:.0f} MB"

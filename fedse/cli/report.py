@@ -11,7 +11,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from fedse.errors import ConfigError, StoreError, boundary
-from fedse.report.facts import read_facts, told_apart
+from fedse.report.facts import read_facts, with_distinct_labels
 from fedse.report.page import render
 from fedse.store.run_folder import find_run, runs_root
 
@@ -26,13 +26,14 @@ def report_verb(
 ) -> None:
     """The page is written and its path is on stdout."""
     paths = [find_run(name, runs_root(os.environ)) for name in runs or ("last",)]
-    twice = sorted({path.name for path in paths if _count(path, paths) > 1})
-    if twice:
-        raise ConfigError(f"a run is named twice: {', '.join(twice)}", hint="name each run once")
+    repeated = sorted({path.name for path in paths if _count(path, paths) > 1})
+    if repeated:
+        raise ConfigError(f"a run is named twice: {', '.join(repeated)}", hint="name each run once")
     target = out or (paths[0] / "report.html" if len(paths) == 1 else Path("report.html"))
-    facts = told_apart([read_facts(path, clock=time.time) for path in paths])
+    facts = with_distinct_labels([read_facts(path, clock=time.time) for path in paths])
     page = render(facts, now=datetime.now())
-    with boundary(StoreError, f"write {target}"):
+    elsewhere = "choose a file in a folder you may write to: --out FILE"
+    with boundary(StoreError, f"{target} cannot be written", hint=elsewhere):
         target.write_text(page, encoding="utf-8")
     print(target)
     if open and not webbrowser.open(target.resolve().as_uri()):

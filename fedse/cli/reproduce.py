@@ -8,8 +8,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from fedse.cli.drive import Interrupted, require_machine, require_members
-from fedse.errors import ConfigError
+from fedse.api.checks import require_machine, require_members
+from fedse.errors import ConfigError, Interrupted
 from fedse.reproduce.jobs import Found, do_jobs
 from fedse.reproduce.results import TableResult, gather
 from fedse.reproduce.tables import (
@@ -31,13 +31,13 @@ def reproduce_verb(
     table: Annotated[str, Parameter(help=f"One of {', '.join(TABLES)}.")],
     /,
     *,
-    quick: Annotated[bool, Parameter(help="Two or three arms, three seeds.")] = False,
+    quick: Annotated[bool, Parameter(help="Two or three of the arms, three seeds.")] = False,
     seeds: Annotated[int | None, Parameter(help="How many; default 5, quick 3.")] = None,
     jobs: Annotated[int | None, Parameter(help="Processes; default one per core.")] = None,
     out: Annotated[Path | None, Parameter(help="Folder for runs and results.")] = None,
     json: Annotated[bool, Parameter(help="Print the result file.", show_default=False)] = False,
 ) -> None:
-    """The table is made, told beside what was expected, and in a file. Goes on where it ended."""
+    """The table is printed beside the expected one and is in a file; a stopped one continues."""
     if table not in TABLES:
         near = closest(table, list(TABLES))
         raise ConfigError(
@@ -54,7 +54,7 @@ def reproduce_verb(
     except KeyboardInterrupt:
         raise Interrupted(
             "stopped; finished experiments and committed rounds are kept",
-            hint="the same command goes on from there",
+            hint="the same command continues from there",
         ) from None
     name = f"{table}-quick" if quick else table
     body = result.model_dump_json() + "\n"
@@ -70,7 +70,7 @@ def make(table: str, seeds: int, root: Path, *, quick: bool, jobs: int) -> Table
     todo = jobs_of(wanted, range(seeds))
     for config in {job.arm: job.config for job in todo}.values():
         require_members(config)
-    found = do_jobs(todo, root, workers=jobs, tell=_tell)
+    outcomes = do_jobs(todo, root, workers=jobs, tell=_print_progress)
     return TableResult(
         table=table,
         quick=quick,
@@ -83,7 +83,7 @@ def make(table: str, seeds: int, root: Path, *, quick: bool, jobs: int) -> Table
             }
             for arm in wanted
         },
-        arms=gather(todo, found),
+        arms=gather(todo, outcomes),
         questions=[(q.better, q.worse) for q in questions_of(TABLES[table], wanted)],
         config=todo[0].config.model_dump(mode="json"),
         versions=installed_versions(),
@@ -96,9 +96,7 @@ def expected(table: str) -> TableResult | None:
     return TableResult.model_validate_json(file.read_text()) if file.is_file() else None
 
 
-def _tell(done: int, total: int, job: Job, found: Found) -> None:
-    print(
-        f"{done} of {total}  {job.config.run.name} seed {job.seed}  {found.cpu_seconds:.0f} CPU-s",
-        file=sys.stderr,
-        flush=True,
-    )
+def _print_progress(done: int, total: int, job: Job, outcome: Found) -> None:
+    seconds = f"{outcome.cpu_seconds:.0f} CPU-s"
+    line = f"{done} of {total}  {job.config.run.name} seed {job.seed}  {seconds}"
+    print(line, file=sys.stderr, flush=True)

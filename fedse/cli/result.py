@@ -1,50 +1,57 @@
 """What a run achieved, as plain values and as text."""
 
+import json
+import sys
 from typing import Any
 
+from fedse.cli.display import Mode
 from fedse.cli.phrases import counted, megabytes
-from fedse.stats.rates import Rate, by_env, change, macro, micro, rates
-from fedse.store.run import Run
+from fedse.results.outcome import Change, RunResult
+from fedse.stats.rates import Rate
 
 
-def result_of(run: Run) -> dict[str, Any]:
+def print_result(result: RunResult, mode: Mode) -> None:
+    """The result is on stdout: a table for people, one JSON object for programs."""
+    plain = result_json(result)
+    if mode != "json":
+        print(file=sys.stderr)
+    print(json.dumps(plain) if mode == "json" else result_text(plain))
+    sys.stdout.flush()
+
+
+def result_json(result: RunResult) -> dict[str, Any]:
     """Held-out success before the first and after the last committed round, and where things lie.
 
     Only clients measured both times are compared.
     """
-    last = run.committed or 0
-    results = list(run.results())
-    before, after = rates(run.evals(0)), rates(run.evals(last))
-    both = [client for client in before if client in after]
-    envs_before = by_env({client: before[client] for client in both}, run.config)
-    envs_after = by_env({client: after[client] for client in both}, run.config)
+    last, means = len(result.rounds), result.mean_of_environments
     return {
         "event": "result",
-        "run": str(run.path),
+        "run": str(result.path),
         "rounds": last,
-        "of": run.config.run.rounds,
-        "clients": len(run.config.clients),
-        "seconds": round(sum(result.seconds for result in results), 1),
-        "bytes_up": sum(result.bytes_up for result in results),
-        "bytes_down": sum(result.bytes_down for result in results),
-        "adapter": str(run.path / "adapters" / f"round-{last:03d}") if last else None,
-        "environments": {env: _compared(envs_before[env], envs_after[env]) for env in envs_before},
-        "all": _compared(micro(list(envs_before.values())), micro(list(envs_after.values()))),
-        "mean_of_environments": [
-            macro(list(envs.values())).value if envs else None for envs in (envs_before, envs_after)
-        ],
+        "of": result.config.run.rounds,
+        "clients": len(result.config.clients),
+        "seconds": round(sum(one.seconds for one in result.rounds), 1),
+        "bytes_up": sum(one.bytes_up for one in result.rounds),
+        "bytes_down": sum(one.bytes_down for one in result.rounds),
+        "adapter": str(result.adapters[last]) if last else None,
+        "environments": {env: _change_json(each) for env, each in result.by_environment.items()},
+        "all": _change_json(result.overall) if result.overall else None,
+        "mean_of_environments": [mean.value for mean in means] if means else [None, None],
     }
 
 
-def _compared(before: Rate, after: Rate) -> dict[str, Any] | None:
-    if not before.n or not after.n:
-        return None
-    low, high = change(before, after)
+def _change_json(change: Change) -> dict[str, Any]:
+    low, high = change.interval
     return {
-        "before": {"won": before.successes, "played": before.n, "rate": before.value},
-        "after": {"won": after.successes, "played": after.n, "rate": after.value},
-        "change": {"value": after.value - before.value, "low": low, "high": high},
+        "before": _rate_json(change.before),
+        "after": _rate_json(change.after),
+        "change": {"value": change.value, "low": low, "high": high},
     }
+
+
+def _rate_json(rate: Rate) -> dict[str, Any]:
+    return {"won": rate.successes, "played": rate.n, "rate": rate.value}
 
 
 def result_text(result: dict[str, Any]) -> str:
@@ -70,13 +77,13 @@ def result_text(result: dict[str, Any]) -> str:
 def _table(rows: dict[str, dict[str, Any]]) -> list[str]:
     width = max(len(name) for name in rows)
     lines, unclear = [], False
-    for name, found in rows.items():
-        moved = found["change"]
-        doubt = moved["low"] <= 0 <= moved["high"]
+    for name, row in rows.items():
+        change = row["change"]
+        doubt = change["low"] <= 0 <= change["high"]
         unclear = unclear or doubt
         lines += [
-            f"  {name:<{width}}  {found['before']['rate']:.2f} -> {found['after']['rate']:.2f}"
-            f"  {moved['value']:+.2f}{'*' if doubt else ' '}"
-            f" ({moved['low']:+.2f} to {moved['high']:+.2f})  {found['after']['played']} games"
+            f"  {name:<{width}}  {row['before']['rate']:.2f} -> {row['after']['rate']:.2f}"
+            f"  {change['value']:+.2f}{'*' if doubt else ' '}"
+            f" ({change['low']:+.2f} to {change['high']:+.2f})  {row['after']['played']} games"
         ]
     return [*lines, *(["  * the interval includes 0: may be chance"] if unclear else [])]

@@ -1,39 +1,30 @@
 """`fedse run CONFIG`: the experiment a TOML file describes."""
 
 import json
-import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
-from datetime import datetime
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
-from fedse.adapters.base import spec_of
+from fedse.api import running
+from fedse.api.engines import Engine, fan_out
+from fedse.api.experiment import Experiment, Plan, load_experiment, plan
 from fedse.cli.console import shown
 from fedse.cli.display import Json, Mode, Plain, mode_of
-from fedse.cli.drive import (
-    Engine,
-    drive,
-    fan_out,
-    require_local,
-    require_machine,
-    require_members,
-    root_of,
-    tell_result,
-)
 from fedse.cli.phrases import megabytes
-from fedse.config.file import dump_config, load_config
-from fedse.config.methods import METHODS, one_experiment
+from fedse.cli.result import print_result
+from fedse.config.file import dump_config
+from fedse.config.methods import METHODS
 from fedse.config.schema import Config
 from fedse.errors import ConfigError
 from fedse.events import Observer
 from fedse.observers.prometheus import monitored
-from fedse.observers.trackers import Tracker, require_trackers, tracked
-from fedse.store.run_folder import create_run
+from fedse.observers.trackers import Tracker
+from fedse.results.outcome import RunResult
 
 Set = Annotated[
     list[str],
@@ -58,12 +49,14 @@ EngineOption = Annotated[
 ]
 Track = Annotated[
     list[Tracker],
-    Parameter(help="Tell a tracker the run's numbers; may be repeated.", show_default=False),
+    Parameter(help="Send the run's numbers to a tracker; may be repeated.", show_default=False),
 ]
 
 
 def run_verb(
-    config: Annotated[Path, Parameter(help="The experiment file (TOML).")],
+    config: Annotated[
+        Path, Parameter(help="The experiment file (TOML), or demo, five-worlds, one-world.")
+    ],
     /,
     *,
     set_: Set = [],  # noqa: B006  cyclopts reads the default, nobody changes it
@@ -79,58 +72,42 @@ def run_verb(
     plain: Plain = False,
 ) -> None:
     """All rounds of the experiment are committed in a new folder, or nothing was started."""
-    settings = one_experiment(load_config(config, set_), method, only)
-    require_members(settings)
+    experiment = load_experiment(config, settings=set_, method=method, only=only)
     mode = mode_of(sys.stderr, json=json, plain=plain)
     if dry_run:
-        tell_plan(settings, mode)
+        print_plan(plan(experiment.config, engine=engine), experiment.config, mode)
         return
-    given, root = config.read_text(), root_of(out)
     start_run(
-        settings,
-        given,
-        root,
-        name=name,
-        engine=engine,
-        mode=mode,
-        track=track,
-        metrics=metrics,
+        experiment, out=out, name=name, engine=engine, mode=mode, track=track, metrics=metrics
     )
 
 
 def start_run(
-    config: Config,
-    given: str,
-    root: Path,
+    experiment: Experiment,
     *,
-    name: str | None,
-    engine: Engine,
+    out: Path | None,
+    name: str | None = None,
+    engine: Engine = "local",
     mode: Mode,
     track: Sequence[Tracker] = (),
     metrics: str | None = None,
-) -> Path:
-    """A new run has gone through all its rounds and its result is told; its folder."""
-    require_machine(engine)
-    require_local(config, engine)
-    require_trackers(track)
+) -> RunResult:
+    """A new run has gone through all its rounds and its result is on stdout."""
+    config, given = experiment
     patience = config.aggregate.deadline
     with shown(mode, config) as observer, watched(metrics, patience) as watchers:
-        observers = [observer, *watchers]
-        tell = fan_out(observers)
-        run = create_run(
-            root,
+        result = running.run(
             config,
-            given=given,
+            engine=engine,
+            on_event=fan_out([observer, *watchers]),
+            out=out,
             name=name,
-            now=datetime.now(),
-            clock=time.time,
-            observers=[tell],
+            given=given,
+            track=track,
+            warn=_warn,
         )
-        observers += tracked(track, run.path, config, environ=os.environ, warn=_warn)
-        drive(run, engine, tell)
-    with closing(run):
-        tell_result(run, mode)
-    return run.path
+    print_result(result, mode)
+    return result
 
 
 @contextmanager
@@ -151,36 +128,20 @@ def _warn(message: str) -> None:
     print(f"warning: {message}", file=sys.stderr, flush=True)
 
 
-def plan_of(config: Config) -> dict[str, Any]:
-    """What a run of `config` would do and send."""
-    spec, clients = spec_of(config), len(config.clients)
-    return {
-        "clients": {client.name: client.env for client in config.clients},
-        "rounds": config.run.rounds,
-        "episodes_per_round": config.rollout.episodes * clients,
-        "adapter_parameters": spec.size,
-        "adapter_bytes": spec.nbytes,
-        "bytes_per_round_down": spec.nbytes * clients,
-        "bytes_per_round_up_at_most": spec.nbytes * clients,
-        "spec_digest": spec.digest,
-        "agreed_digest": config.agreed_digest(),
-    }
-
-
-def tell_plan(config: Config, mode: Mode) -> None:
+def print_plan(plan: Plan, config: Config, mode: Mode) -> None:
     """The plan and the complete config are on stdout, as TOML that can be run, or as JSON."""
-    plan = plan_of(config)
     if mode == "json":
-        print(json.dumps({"plan": plan, "config": config.model_dump(mode="json")}))
+        settings = config.model_dump(mode="json")
+        print(json.dumps({"plan": plan.model_dump(mode="json"), "config": settings}))
         return
-    each = plan["bytes_per_round_down"]
-    members = ", ".join(f"{name} ({env})" for name, env in plan["clients"].items())
+    each = megabytes(plan.bytes_per_round_down)
+    members = ", ".join(f"{name} ({env})" for name, env in plan.clients.items())
     lines = [
-        "dry run: the settings are right, nothing was started",
-        f"clients    {len(plan['clients'])}: {members}",
-        f"rounds     {plan['rounds']}, {plan['episodes_per_round']} episodes each",
-        f"adapter    {plan['adapter_parameters']} parameters, {megabytes(plan['adapter_bytes'])}",
-        f"per round  {megabytes(each)} down, at most {megabytes(each)} up",
+        "dry run: this experiment can run here; nothing was started",
+        f"clients    {len(plan.clients)}: {members}",
+        f"rounds     {plan.rounds}, {plan.episodes_per_round} episodes each",
+        f"adapter    {plan.adapter_parameters} parameters, {megabytes(plan.adapter_bytes)}",
+        f"per round  {each} down, at most {each} up",
     ]
     print("\n".join(f"# {line}" for line in lines))
     print(dump_config(config), end="")

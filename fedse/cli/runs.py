@@ -6,8 +6,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from fedse.api.running import root_of
 from fedse.cli.display import Json
-from fedse.cli.drive import root_of
 from fedse.cli.phrases import counted
 from fedse.results.run_list import RunSummary, list_runs
 
@@ -20,15 +20,15 @@ def runs_verb(
 ) -> None:
     """The runs are on stdout, the oldest first."""
     where = root_of(root)
-    found = list_runs(where)
+    runs = list_runs(where)
     if json:
-        print(json_format.dumps([_plain(run) for run in found]))
+        print(json_format.dumps([_plain(run) for run in runs]))
         return
-    if not found:
+    if not runs:
         print(f"no runs in {where}; make one: fedse demo")
         return
     rows = [("run", "state", "success")]
-    rows += [(run.id, status_text(run), success_text(run)) for run in found]
+    rows += [(run.id, status_text(run), success_text(run)) for run in runs]
     ids, states = (max(len(row[column]) for row in rows) for column in (0, 1))
     for run_id, state, success in rows:
         print(f"{run_id:<{ids}}  {state:<{states}}  {success}".rstrip())

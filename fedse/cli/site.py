@@ -1,20 +1,27 @@
 """`fedse site`: join a federation, see what would leave, take part, pause, look back."""
 
+import re
 import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from math import prod
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from cyclopts import App, Parameter
 
 from fedse.adapters.base import spec_of
+from fedse.api.checks import require_machine
 from fedse.cli.display import Json
-from fedse.cli.drive import require_machine
-from fedse.cli.federation import end_on_sigterm, require_flower, tell_aside
+from fedse.cli.federation import end_on_sigterm, print_aside, require_flower
 from fedse.config.file import parse_options
 from fedse.envs.base import make_env
 from fedse.errors import StoreError
 from fedse.ledger.chain import FILE
 from fedse.site.rules import set_pause
+
+if TYPE_CHECKING:
+    from fedse.flower.preview import Preview
 
 app = App(name="site", help_format="plaintext", help_epilogue="")
 
@@ -32,10 +39,12 @@ def join(
     /,
     *,
     home: HomeOption = HERE,
-    env: Annotated[str, Parameter(help="The environment played here; stays here.")],
+    env: Annotated[str, Parameter(help="The environment played here; it stays here.")],
     option: Options = [],  # noqa: B006  only read
     base: Annotated[str | None, Parameter(help="Folder of the base model, if not shipped.")] = None,
-    fingerprint: Annotated[str, Parameter(help="Of the coordinator's key, as you heard it.")] = "",
+    fingerprint: Annotated[
+        str, Parameter(help="Of the coordinator's key, as they read it to you.")
+    ] = "",
 ) -> None:
     """Check an invitation, make the site's key and its rules; nothing is sent.
 
@@ -66,38 +75,63 @@ def preview(*, home: HomeOption = HERE, json: Json = False) -> None:
     """
     require_flower()
     from fedse.federation.home import open_home
-    from fedse.flower.preview import preview as taken_apart
+    from fedse.flower.preview import preview as preview_round
 
     opened = open_home(home)
     place = sorted(client.name for client in opened.config.clients).index(opened.card.site)
-    found = taken_apart(spec_of(opened.config), place=place)
+    contents = preview_round(spec_of(opened.config), place=place)
     if json:
-        print(found.model_dump_json())
+        print(contents.model_dump_json())
         return
     print(f"One round of {opened.card.site}, to {opened.card.server} and nowhere else\n")
-    print("numbers (examples)")
-    for field in found.numbers:
-        print(f"  {field.name:<16}  {field.kind:<6}  {field.example}")
-    parameters = sum(a * b for a, b in found.tensors.values())
-    print(f"\nadapter, {found.adapter_bytes} bytes: {parameters} numbers")
-    for name, shape in found.tensors.items():
-        print(f"  {name}  {' x '.join(map(str, shape))}")
-    print("\nas Flower packs it, bytes")
-    for part in found.parts:
-        print(f"  {part.kind:<16}  {part.bytes:>10}")
-    print(f"  {'all':<16}  {found.bytes:>10}  (at most {found.bytes_at_most})")
-    print(f"\nFlower adds to a message: {', '.join(found.envelope)}")
-    print("and to each request these headers (examples)")
-    for name, value in found.headers.items():
-        print(f"  {name:<16}  {value[:60]}")
-    print(f"it asks for: {', '.join(found.requests)}")
-    print(f"if something breaks, instead of a reply: {'; or: '.join(found.when_it_breaks)}")
-    print(f"before that, once, by your own hand: enrolment.json ({', '.join(found.once)})")
-    print("\nstays here, no reply has a field for it")
-    for kind, names in found.stays.items():
-        print(f"  {kind:<12}  {', '.join(names)}")
-    print("  files         buffer.db, worker.log, policy.toml, experiment.toml, node.key")
-    print("\nThe adapter is learned from what stays; it can give parts of it away.")
+    print("\n".join([*_what_leaves(contents), "", *_what_stays(contents)]))
+
+
+def _what_leaves(contents: "Preview") -> Iterator[str]:
+    yield "numbers (examples)"
+    for field in contents.numbers:
+        yield f"  {field.name:<16}  {field.kind:<6}  {field.example}"
+    kinds = tensor_kinds(contents.tensors)
+    numbers = sum(alike.times * prod(alike.shape) for alike in kinds)
+    yield ""
+    size = f"{numbers} numbers in {len(contents.tensors)} tensors"
+    yield f"adapter, {contents.adapter_bytes} bytes: {size}"
+    for alike in kinds:
+        yield f"  {alike.times:>3} of  {alike.name}  {' x '.join(map(str, alike.shape))}"
+    yield "  (* is the number of a layer; --json lists every tensor)"
+    yield "\nas Flower packs it, bytes"
+    for part in contents.parts:
+        yield f"  {part.kind:<16}  {part.bytes:>10}"
+    yield f"  {'all':<16}  {contents.bytes:>10}  (at most {contents.bytes_at_most})"
+    yield f"\nFlower adds to a message: {', '.join(contents.envelope)}"
+    yield "and to each request these headers (examples)"
+    for name, value in contents.headers.items():
+        yield f"  {name:<16}  {value[:60]}"
+    yield f"it asks for: {', '.join(contents.requests)}"
+    yield f"if something breaks, instead of a reply: {'; or: '.join(contents.when_it_breaks)}"
+    yield f"before that, once, sent by you: enrolment.json ({', '.join(contents.once)})"
+
+
+def _what_stays(contents: "Preview") -> Iterator[str]:
+    yield "stays here, no reply has a field for it"
+    for kind, names in contents.stays.items():
+        yield f"  {kind:<12}  {', '.join(names)}"
+    yield "  files         buffer.db, worker.log, policy.toml, experiment.toml, node.key"
+    yield "\nThe adapter is learned from what stays here, and can reveal parts of it."
+
+
+class TensorKind(NamedTuple):
+    """Tensors that differ in nothing but the number of their layer."""
+
+    name: str
+    shape: tuple[int, ...]
+    times: int
+
+
+def tensor_kinds(tensors: Mapping[str, tuple[int, ...]]) -> list[TensorKind]:
+    """The tensors by kind, in the order they come."""
+    alike = [(re.sub(r"(?<=\.)\d+(?=\.)", "*", name), shape) for name, shape in tensors.items()]
+    return [TensorKind(name, shape, times) for (name, shape), times in Counter(alike).items()]
 
 
 @app.command
@@ -114,16 +148,16 @@ def start(*, home: HomeOption = HERE) -> None:
     opened = open_home(home)
     end_on_sigterm()
     try:
-        serve_site(opened, tell=tell_aside)
+        serve_site(opened, tell=print_aside)
     except KeyboardInterrupt:
-        tell_aside("stopped; start again whenever you like")
+        print_aside("stopped; start again whenever you like")
 
 
 @app.command
 def ledger(*, home: HomeOption = HERE) -> None:
-    """Verify the site's own record of what it answered, and list the rounds it tells of.
+    """Verify the site's own record of what it answered, and list its rounds.
 
-    A program asks `fedse ledger verify HOME --json` and `fedse ledger show HOME --json`.
+    For programs: `fedse ledger verify HOME --json` and `fedse ledger show HOME --json`.
 
     Example: fedse site ledger --home site
     """
@@ -141,12 +175,12 @@ def ledger(*, home: HomeOption = HERE) -> None:
 
 @app.command
 def pause(*, home: HomeOption = HERE) -> None:
-    """Have no vote and do no work until resumed; a site that runs obeys at the next request.
+    """Do no work and cast no vote until resumed; a running site obeys at the next request.
 
     Example: fedse site pause
     """
     _set_pause(home, True)
-    print("paused; go on with: fedse site resume")
+    print(f"paused; take part again with: fedse site resume --home {home}")
 
 
 @app.command
@@ -156,7 +190,7 @@ def resume(*, home: HomeOption = HERE) -> None:
     Example: fedse site resume
     """
     _set_pause(home, False)
-    print("takes part from the next request on")
+    print("resumed; takes part from the next request on")
 
 
 def _set_pause(home: Path, paused: bool) -> None:

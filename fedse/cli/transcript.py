@@ -1,7 +1,7 @@
 """Episodes as text for a terminal: what the agent saw, thought and did, at any width.
 
 Texts of a world are data: nothing in them can move the cursor, set a colour or reverse a line.
-Who speaks is told by a mark as well as by a style, so nothing is lost without colours.
+Who speaks is shown by a mark as well as by a style, so nothing is lost without colours.
 """
 
 import re
@@ -25,9 +25,9 @@ OUTCOMES = {"success": "green", "failure": "red", "truncated": "yellow", "broken
 # Joiners of scripts and emoji; invisible, but they move nothing.
 HARMLESS = "\n\t\u200c\u200d"
 LETTERS_OF_DIGEST = 12
-# Columns below which wrapping helps nobody.
+# Text is never wrapped to fewer columns than this.
 NARROWEST = 40
-# More rounds than this do not fit one screen; the newest are shown.
+# More rounds than this do not fit one screen; only the newest are printed.
 MOST_ROWS = 40
 
 _ACTION = re.compile(r"action\s*:|</think>", re.IGNORECASE)
@@ -35,7 +35,7 @@ _THOUGHT = re.compile(r"^\s*(thought\s*:|<think>)", re.IGNORECASE)
 
 
 class Saying(NamedTuple):
-    """What an agent said in one turn, apart."""
+    """What an agent said in one turn, as thought and action."""
 
     thought: str
     action: str
@@ -44,12 +44,12 @@ class Saying(NamedTuple):
 def visible(text: str) -> str:
     """`text` with every character that could steer a terminal written as an escape."""
     return "".join(
-        char if char in HARMLESS or unicodedata.category(char)[0] != "C" else _escaped(char)
+        char if char in HARMLESS or unicodedata.category(char)[0] != "C" else _escape(char)
         for char in text.replace("\r\n", "\n").replace("\u2028", "\n").replace("\u2029", "\n")
     )
 
 
-def parted(text: str) -> Saying:
+def split_turn(text: str) -> Saying:
     """The thought before the last `Action:`, if there is one, and the action."""
     marks = list(_ACTION.finditer(text))
     if not marks:
@@ -74,7 +74,7 @@ def console_for(*, plain: bool) -> Console:
     )
 
 
-def show_episode(console: Console, episode: StoredEpisode, told: Trajectory | None) -> None:
+def show_episode(console: Console, episode: StoredEpisode, trajectory: Trajectory | None) -> None:
     """One episode in full: a header of two lines, then its turns."""
     game = episode.game
     head = Text.assemble(
@@ -84,21 +84,21 @@ def show_episode(console: Console, episode: StoredEpisode, told: Trajectory | No
         (game.outcome, f"bold {OUTCOMES[game.outcome]}"),
     )
     show_wrapped(console, "", head)
-    show_wrapped(console, "  ", Text(", ".join(_details(episode, told)), style="dim"))
-    if told is None:
+    show_wrapped(console, "  ", Text(", ".join(_details(episode, trajectory)), style="dim"))
+    if trajectory is None:
         return
-    for number, turn in enumerate(told.turns, 1):
-        saying = parted(turn.action)
-        show_said(console, f"{number:>3}", SAW, turn.observation)
+    for number, turn in enumerate(trajectory.turns, 1):
+        saying = split_turn(turn.action)
+        show_text(console, f"{number:>3}", SAW, turn.observation)
         if saying.thought:
-            show_said(console, "", THOUGHT, saying.thought)
-        show_said(console, "", DID, saying.action)
-    if told.error:
-        show_wrapped(console, "  ", Text(f"broke: {visible(told.error)}", style="magenta"))
+            show_text(console, "", THOUGHT, saying.thought)
+        show_text(console, "", DID, saying.action)
+    if trajectory.error:
+        show_wrapped(console, "  ", Text(f"broke: {visible(trajectory.error)}", style="magenta"))
 
 
-def show_said(console: Console, label: str, mark: str, text: str) -> None:
-    """What one side said: each line of it under the mark, what is too long goes on below."""
+def show_text(console: Console, label: str, mark: str, text: str) -> None:
+    """The text of one side: each of its lines after the mark, long lines wrapped."""
     for number, line in enumerate(visible(text).split("\n")):
         margin = f"{'' if number else label:>3} {mark} "
         show_wrapped(console, margin, Text(line, style=STYLES[mark]))
@@ -114,10 +114,10 @@ def show_wrapped(console: Console, margin: str, text: Text) -> None:
         console.print(Text.assemble((before, "dim"), line), soft_wrap=True)
 
 
-def summary_rows(found: Iterable[StoredEpisode]) -> list[dict[str, int | str]]:
+def summary_rows(episodes: Iterable[StoredEpisode]) -> list[dict[str, int | str]]:
     """Per round and client: how the games ended, how many are learned from, and the held-out."""
     counts: dict[tuple[int, str], Counter[str]] = {}
-    for episode in found:
+    for episode in episodes:
         game = episode.game
         row = counts.setdefault((game.round, episode.source.client), Counter())
         if game.split == "test":
@@ -133,46 +133,46 @@ def summary_rows(found: Iterable[StoredEpisode]) -> list[dict[str, int | str]]:
 
 def show_summary(console: Console, rows: Sequence[dict[str, int | str]]) -> None:
     """The table of `summary_rows`; of a long run its newest rounds."""
-    shown = rows[-MOST_ROWS:]
-    width = max(len("client"), *(len(str(row["client"])) for row in shown))
+    newest = rows[-MOST_ROWS:]
+    width = max(len("client"), *(len(str(row["client"])) for row in newest))
     titles = ("games", "won", "lost", "cut", "broke", "kept", "held-out")
     console.print(Text(_line("round", "client", titles, width), style="dim"), soft_wrap=True)
     before: object = None
-    for row in shown:
+    for row in newest:
         number = str(row["round"] or "demo") if row["round"] != before else ""
         before = row["round"]
         held_out = f"{row['held_out_won']}/{row['held_out']}" if row["held_out"] else ""
         ended = [str(row[name] or "") for name in ("played", *OUTCOMES, "kept")]
         line = _line(number, str(row["client"]), (*ended, held_out), width)
         console.print(Text(line), soft_wrap=True)
-    if len(rows) > len(shown):
-        console.print(Text(f"and {len(rows) - len(shown)} earlier rows: --json", style="dim"))
+    if len(rows) > len(newest):
+        console.print(Text(f"and {len(rows) - len(newest)} earlier rows: --json", style="dim"))
 
 
 def _line(round: str, client: str, cells: Sequence[str], width: int) -> str:
     return f"{round:>5}  {client:<{width}}  {'  '.join(f'{c:>5}' for c in cells)}".rstrip()
 
 
-def _details(episode: StoredEpisode, told: Trajectory | None) -> Iterable[str]:
+def _details(episode: StoredEpisode, trajectory: Trajectory | None) -> Iterable[str]:
     game = episode.game
     if game.split == "test":
         yield f"held-out game of the adapter of round {game.round - 1}"
-    if told:
-        yield f"reward {told.reward:g}"
-        yield f"{len(told.turns)} turns" if len(told.turns) != 1 else "1 turn"
-        by_adapter = re.fullmatch("[0-9a-f]{64}", told.policy)
-        digest = f"adapter {told.policy[:LETTERS_OF_DIGEST]}"
-        yield digest if by_adapter else f"played by {visible(told.policy)}"
+    if trajectory:
+        yield f"reward {trajectory.reward:g}"
+        yield f"{len(trajectory.turns)} turns" if len(trajectory.turns) != 1 else "1 turn"
+        by_adapter = re.fullmatch("[0-9a-f]{64}", trajectory.policy)
+        digest = f"adapter {trajectory.policy[:LETTERS_OF_DIGEST]}"
+        yield digest if by_adapter else f"played by {visible(trajectory.policy)}"
     yield f"seed {game.seed}"
     if episode.kept:
         yield "kept for learning"
     elif episode.dropped != "held-out":
         yield f"not kept: {episode.dropped}"
-    if not told:
+    if not trajectory:
         yield "its text was not kept"
 
 
-def _escaped(char: str) -> str:
+def _escape(char: str) -> str:
     code = ord(char)
     if code < 0x100:
         return f"\\x{code:02x}"

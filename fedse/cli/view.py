@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from rich.text import Text
 
+from fedse.api.running import root_of
 from fedse.cli.display import Json, Plain, plain_wanted
-from fedse.cli.drive import root_of
 from fedse.cli.phrases import counted
 from fedse.cli.transcript import console_for, show_episode, show_summary, summary_rows
 from fedse.exports.episodes import (
@@ -28,16 +28,16 @@ RunOrHome = Annotated[str, Parameter(help="Path or id of a run, `last`, or a sit
 Round = Annotated[int | None, Parameter(help="Only this round; 0 = demonstrations.")]
 ClientName = Annotated[str | None, Parameter(help="Only this client.")]
 EnvName = Annotated[str | None, Parameter(help="Only this environment.")]
-OutcomeName = Annotated[Outcome | None, Parameter(help="Only episodes that ended so.")]
+OutcomeName = Annotated[Outcome | None, Parameter(help="Only episodes with this outcome.")]
 SplitName = Annotated[Split | None, Parameter(help="train: explored. test: held out.")]
 TaskId = Annotated[str | None, Parameter(help="Only this task.")]
 
-# Episodes shown under a summary, and where they were asked for.
+# Episodes printed below a summary, and those printed when options select them.
 FEW, SOME = 3, 10
-LEGEND = "kept: learned from. held-out: by the adapter that enters the round."
+LEGEND = "kept: learned from. held-out: played by the adapter the round starts with."
 NOT_KEPT = (
-    "what was said is kept from now on with buffer.keep_played = true in the experiment file; "
-    "episodes that were learned from are always kept"
+    "to keep the text of all episodes from now on, set buffer.keep_played = true in the experiment "
+    "file; the text of episodes that were learned from is always kept"
 )
 
 
@@ -59,12 +59,12 @@ def view_verb(
 ) -> None:
     """The summary and the newest episodes are on stdout, or those that match, in full."""
     place = find_place(run, root_of(None))
-    found = list_episodes(place)
+    episodes = list_episodes(place)
     wanted = Wanted(round, client, env, outcome, split, task)
-    chosen = matching(found, wanted)
+    chosen = matching(episodes, wanted)
     few = FEW if wanted == Wanted() else SOME
     newest = chosen[-limit:] if limit else chosen if limit == 0 else chosen[-few:]
-    rows = summary_rows(found) if wanted == Wanted() else []
+    rows = summary_rows(episodes) if wanted == Wanted() else []
     if json:
         _print_json(place, rows, newest)
     else:
@@ -77,19 +77,19 @@ def _print_json(
     if rows:
         summary = {"event": "summary", "run": str(place.path), "rounds": rows}
         print(json_format.dumps(summary))
-    for episode, told in load_texts(newest):
-        entry = {"event": "episode", **facts_of(episode, place.run_id), **_told(told)}
+    for episode, trajectory in load_texts(newest):
+        entry = {"event": "episode", **facts_of(episode, place.run_id), **_turns_json(trajectory)}
         print(json_format.dumps(entry))
 
 
-def _told(told: Trajectory | None) -> dict[str, Any]:
-    if told is None:
+def _turns_json(trajectory: Trajectory | None) -> dict[str, Any]:
+    if trajectory is None:
         return {"turns": None}
     return {
-        "reward": told.reward,
-        "adapter": told.policy,
-        "error": told.error,
-        "turns": [{"observation": t.observation, "action": t.action} for t in told.turns],
+        "reward": trajectory.reward,
+        "adapter": trajectory.policy,
+        "error": trajectory.error,
+        "turns": [{"observation": t.observation, "action": t.action} for t in trajectory.turns],
     }
 
 
@@ -111,14 +111,14 @@ def _print_text(
         console.print("no episode matches")
         return
     cut = len(newest) < count
-    shown = f"the newest {len(newest)} of {count} episodes" if cut else counted(count, "episode")
+    heading = f"the newest {len(newest)} of {count} episodes" if cut else counted(count, "episode")
     more = "; choose: --round, --client, --outcome, --task" if rows else "; all: --limit 0"
-    console.print(Text(shown + (more if cut else ""), style="dim"))
+    console.print(Text(heading + (more if cut else ""), style="dim"))
     lacking = False
-    for episode, told in load_texts(newest):
+    for episode, trajectory in load_texts(newest):
         console.print()
-        show_episode(console, episode, told)
-        lacking = lacking or told is None
+        show_episode(console, episode, trajectory)
+        lacking = lacking or trajectory is None
     if lacking:
         console.print()
         console.print(Text(NOT_KEPT, style="dim"))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 STEPS = (0.05, 0.1, 0.2, 0.25, 0.5)
 TICK = 8
-"""Columns a tick's number needs with air around it."""
+"""Columns a tick's number needs with space around it."""
 
 
 class Signs(NamedTuple):
@@ -44,8 +44,8 @@ class Axis(NamedTuple):
 
 def axis_over(numbers: Iterable[float], width: int) -> Axis:
     """An axis just wide enough for all of these, with round numbers on it."""
-    known, grid = [*numbers], STEPS[0]
-    low, high = floor(min(known) / grid + 1e-9), ceil(max(known) / grid - 1e-9)
+    values, grid = [*numbers], STEPS[0]
+    low, high = floor(min(values) / grid + 1e-9), ceil(max(values) / grid - 1e-9)
     high = max(high, low + 1)
     apart = (high - low) * grid * TICK / width
     step = next((step for step in STEPS if step >= apart), STEPS[-1])
@@ -68,7 +68,7 @@ def whisker(
 ) -> str:
     """The interval as a line, its ends marked, the estimate as a dot; with `zero` also where 0 is.
 
-    What shares a column: the dot hides the ends, the ends hide the zero line, that the interval.
+    In a shared column the dot hides the ends, the ends hide the zero line, the zero line the rest.
     """
     line = [" "] * axis.width
     left, right = axis.column(low), axis.column(high)

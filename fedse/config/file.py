@@ -1,14 +1,16 @@
-"""From a TOML file to a checked Config and back; everything wrong is told at once, with its line.
+"""From a TOML file to a checked Config and back; all problems are reported together, with lines.
 
-A value is taken as it is typed in the file: "3" is no number and `true` is not 1.
+Values keep the type they have in the file: "3" is not a number and `true` is not 1.
 """
 
 import json
 import math
 import re
+import shlex
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,9 +19,16 @@ from pydantic import ValidationError
 
 from fedse.config.keys import children, config_keys, suggest_key
 from fedse.config.lines import Location, toml_lines
-from fedse.config.schema import Config
+from fedse.config.schema import ClientSection, Config
 from fedse.errors import ConfigError, MachineError
 from fedse.suggest import closest
+
+SHIPPED: Mapping[str, tuple[str, str]] = {
+    "demo": ("fedse", "demo.toml"),
+    "five-worlds": ("fedse.reproduce", "five-worlds.toml"),
+    "one-world": ("fedse.reproduce", "one-world.toml"),
+}
+"""Experiments that come with the package: the package and the file in it."""
 
 
 class _Problem(NamedTuple):
@@ -40,28 +49,35 @@ class _GivenAt(NamedTuple):
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     """The checked experiment in `path`, with `overrides` ("train.lr=1e-4") put over it."""
+    return parse_config(experiment_text(path), str(path), overrides)
+
+
+def experiment_text(path: Path) -> str:
+    """The text of an experiment file, or of the shipped experiment of that name."""
+    if str(path) in SHIPPED and not path.exists():
+        package, name = SHIPPED[str(path)]
+        return files(package).joinpath(name).read_text(encoding="utf-8")
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ConfigError(f"there is no file {path}", hint=_hint_for_missing(path)) from None
     except (OSError, UnicodeDecodeError) as error:
         raise MachineError(f"cannot read {path}: {error}") from error
-    return parse_config(text, str(path), overrides)
 
 
 def parse_config(text: str, source: str, overrides: Sequence[str] = ()) -> Config:
     """The checked experiment in `text`; errors name `source` as the file."""
-    raw, places = _parsed(text, source)
-    tried = [_override(raw, places, override) for override in overrides]
-    told = [*filter(None, tried), *_unplain(raw, ())]
+    raw, places = _parse(text, source)
+    refused = [_override(raw, places, override) for override in overrides]
+    problems = [*filter(None, refused), *_unsupported(raw, ())]
     try:
         # JSON, because only there strict mode takes a list for a tuple.
         config = Config.model_validate_json(json.dumps(raw, default=str), strict=True)
     except ValidationError as error:
-        known = {problem.location for problem in told}
-        told += [problem for problem in _problems(error) if problem.location not in known]
-    if told:
-        raise _error(told, places, source)
+        reported = {problem.location for problem in problems}
+        problems += [p for p in _problems(error) if p.location not in reported]
+    if problems:
+        raise _error(problems, places, source)
     return config
 
 
@@ -70,15 +86,15 @@ def dump_config(config: Config) -> str:
     return tomlkit.dumps(config.model_dump(mode="json", exclude_none=True))
 
 
-def _parsed(text: str, source: str) -> tuple[dict[str, Any], dict[Location, _GivenAt]]:
+def _parse(text: str, source: str) -> tuple[dict[str, Any], dict[Location, _GivenAt]]:
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _not_toml(error, text, source) from None
     lines = text.split("\n")
-    found = toml_lines(text).items()
     places = {
-        key: _GivenAt(f"{source}:{line}", lines[line - 1].strip(), line) for key, line in found
+        location: _GivenAt(f"{source}:{line}", lines[line - 1].strip(), line)
+        for location, line in toml_lines(text).items()
     }
     return raw, places
 
@@ -87,13 +103,15 @@ def _not_toml(error: tomllib.TOMLDecodeError, text: str, source: str) -> ConfigE
     at = re.search(r"line (\d+)", str(error))  # Python 3.11 gives the line in the text only
     line = int(at[1]) if at else len(text.rstrip().split("\n"))
     lines = text.split("\n")
-    told = [f"{source} is not TOML, nothing was started", f"  {source}:{line}  {error}"]
-    told += [f"      {lines[line - 1].strip()}", *_odd_headers(lines, source)]
-    return ConfigError("\n".join(told), hint="mend that line: https://toml.io")
+    message = [f"{source} is not TOML, nothing was started", f"  {source}:{line}  {error}"]
+    message += [f"      {lines[line - 1].strip()}", *_odd_headers(lines, source)]
+    return ConfigError(
+        "\n".join(message), hint="correct that line; TOML is explained at https://toml.io"
+    )
 
 
 def _odd_headers(lines: Sequence[str], source: str) -> Iterator[str]:
-    """Misspelt sections: [[clinets]] makes a later [clients.options] the one TOML complains of."""
+    """Misspelt sections: after [[clinets]], the error is about a later [clients.options]."""
     for number, line in enumerate(lines, 1):
         header = re.match(r"\s*\[\[?\s*(\w+)", line)
         near = closest(header[1], children("")) if header else ""
@@ -104,8 +122,9 @@ def _odd_headers(lines: Sequence[str], source: str) -> Iterator[str]:
 
 def _hint_for_missing(path: Path) -> str:
     siblings = [file.name for file in path.parent.glob("*.toml")] if path.parent.is_dir() else []
-    near = closest(path.name, siblings)
-    return f"did you mean {path.parent / near}?" if near else "fedse demo needs no file"
+    near = closest(path.name, [*siblings, *(SHIPPED if path.parent == Path() else ())])
+    shipped = f"these come with the package: {', '.join(SHIPPED)}"
+    return f"did you mean {path.parent / near}?" if near else shipped
 
 
 def _override(
@@ -115,8 +134,8 @@ def _override(
     name, equals, value = override.partition("=")
     parts = name.strip().split(".")
     location = tuple(int(part) if part.isdecimal() else part for part in parts)
-    for known in [known for known in places if known[: len(parts)] == location]:
-        del places[known]
+    for inside in [place for place in places if place[: len(parts)] == location]:
+        del places[inside]
     places[location] = _GivenAt(f"--set {override}")
     if not equals or "" in parts:
         return _Problem(location, "must look like section.key=value")
@@ -129,7 +148,7 @@ def _override(
                 has = f"{'.'.join(parts[:depth])} has entries 0 to {len(node) - 1}"
                 return _Problem(location, f"{has}, got {part!r}")
         elif not isinstance(node, dict):
-            return _Problem(location, f"{'.'.join(parts[:depth])} is no table")
+            return _Problem(location, f"{'.'.join(parts[:depth])} is not a table")
         if depth == len(parts) - 1:
             node[key] = parse_value(value.strip())
         else:
@@ -138,7 +157,7 @@ def _override(
 
 
 def parse_value(text: str) -> Any:
-    """`text` read as a TOML value, or as plain text where it is none."""
+    """`text` read as a TOML value, or as plain text if it is not one."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
@@ -146,7 +165,7 @@ def parse_value(text: str) -> Any:
 
 
 def parse_options(given: Sequence[str]) -> dict[str, Any]:
-    """An environment's options from a command line: name=value, each."""
+    """An environment's options, each given on a command line as name=value."""
     pairs = [text.partition("=") for text in given]
     wrong = [key for key, equals, _ in pairs if not equals]
     if wrong:
@@ -154,14 +173,21 @@ def parse_options(given: Sequence[str]) -> dict[str, Any]:
     return {key.strip(): parse_value(value.strip()) for key, _, value in pairs}
 
 
-def _unplain(value: Any, location: Location) -> Iterator[_Problem]:
-    """What TOML can say and an experiment cannot mean: dates, nan, inf."""
+def check_command(client: ClientSection) -> str:
+    """The command line that checks this client's environment with its options."""
+    options = (f"{key}={tomlkit.item(value).as_string()}" for key, value in client.options.items())
+    given = (f" --option {shlex.quote(option)}" for option in options)
+    return f"fedse env check {client.env}{''.join(given)}"
+
+
+def _unsupported(value: Any, location: Location) -> Iterator[_Problem]:
+    """Values that TOML allows but an experiment does not: dates, nan, inf."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _unplain(inner, (*location, key))
+            yield from _unsupported(inner, (*location, key))
     elif isinstance(value, list):
         for index, inner in enumerate(value):
-            yield from _unplain(inner, (*location, index))
+            yield from _unsupported(inner, (*location, index))
     elif not isinstance(value, str | int | float) or not _finite(value):
         wanted = "text, a finite number, true or false, a list or a table"
         yield _Problem(location, f"{_dotted(location)} must be {wanted}, got {value}")
@@ -172,16 +198,16 @@ def _finite(value: str | int | float) -> bool:
 
 
 def _problems(error: ValidationError) -> list[_Problem]:
-    found = [
+    problems = [
         _problem(e["type"], e["loc"], e.get("input"), e["msg"])
         for e in error.errors(include_url=False)
     ]
-    meant = {(problem.location[:-1], problem.meant) for problem in found if problem.meant}
-    inner = {p.location[:end] for p in found for end in range(1, len(p.location))}
-    # Told already: a key that is missing because it was misspelt, a list with a wrong element.
+    meant = {(p.location[:-1], p.meant) for p in problems if p.meant}
+    inner = {p.location[:end] for p in problems for end in range(1, len(p.location))}
+    # Reported already: a key that is missing because it was misspelt, a list with a wrong element.
     return [
         p
-        for p in found
+        for p in problems
         if not (p.missing and (p.location[:-1], _name(p.location)) in meant)
         and p.location not in inner
     ]
@@ -192,23 +218,23 @@ def _problem(kind: str, location: Location, got: object, message: str) -> _Probl
     key = config_keys().get(_name(location))
     if kind == "extra_forbidden":
         near = suggest_key(_name(location))
-        asked = f", did you mean {near!r}?" if near else ""
-        return _Problem(location, f"{name} is not a setting{asked}", near)
+        suggestion = f", did you mean {near!r}?" if near else ""
+        return _Problem(location, f"{name} is not a setting{suggestion}", near)
     if kind == "missing":
         expected = f"; it must be {key.expected}" if key else ""
         return _Problem(location, f"{name} is missing{expected}", missing=True)
     if kind == "value_error":
         return _Problem(location, message.removeprefix("Value error, "))
     if key is None:
-        return _Problem(location, f"{name}: {message}, got {_shown(got)}")
+        return _Problem(location, f"{name}: {message}, got {_quote(got)}")
     if isinstance(location[-1], int):
-        return _Problem(location, f"{key.name} must be {key.expected}, got {_shown(got)} in it")
+        return _Problem(location, f"{key.name} must be {key.expected}, got {_quote(got)} in it")
     near = closest(str(got), key.choices)
-    asked = f", did you mean {near!r}?" if near else ""
-    return _Problem(location, f"{name} must be {key.expected}, got {_shown(got)}{asked}")
+    suggestion = f", did you mean {near!r}?" if near else ""
+    return _Problem(location, f"{name} must be {key.expected}, got {_quote(got)}{suggestion}")
 
 
-def _shown(value: object) -> str:
+def _quote(value: object) -> str:
     text = json.dumps(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
@@ -234,7 +260,7 @@ def _error(
         if place.quoted:
             lines.append(f"      {place.quoted}")
     first = placed[0][1]
-    topic = first.meant or _known(_name(first.location))
+    topic = first.meant or _nearest_key(_name(first.location))
     return ConfigError("\n".join(lines), hint=f"fedse config explain {topic}".rstrip())
 
 
@@ -246,7 +272,8 @@ def _place(location: Location, places: Mapping[Location, _GivenAt], source: str)
     return _GivenAt(source, line=0)
 
 
-def _known(name: str) -> str:
+def _nearest_key(name: str) -> str:
+    """The innermost part of the dotted `name` that is a key of the schema; empty if none is."""
     while name and name not in config_keys():
         name = name.rpartition(".")[0]
     return name

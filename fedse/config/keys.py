@@ -1,4 +1,4 @@
-"""Every key an experiment file may have, read from the schema in config.py and nowhere else."""
+"""Every key an experiment file may have, read from the schema in schema.py and nowhere else."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ class ConfigKey(NamedTuple):
 
 @cache
 def config_keys() -> Mapping[str, ConfigKey]:
-    """All sections and settings by dotted name, in the order of config.py."""
+    """All sections and settings by dotted name, in the order of schema.py."""
     schema = Config.model_json_schema()
     return {key.name: key for key in _keys("", schema, schema["$defs"])}
 
@@ -107,6 +107,9 @@ def _expected(field: Mapping[str, Any]) -> str:
         return "at most 64 of a-z, 0-9, - and _, the first one a letter or digit"
     if "$ref" in field.get("items", {}):
         return "one table or more"
+    if "prefixItems" in field:
+        parts = {_expected(part) for part in field["prefixItems"]}
+        return f"a list of {len(field['prefixItems'])}, each {' or '.join(sorted(parts))}"
     signs = {"exclusiveMinimum": ">", "minimum": ">=", "exclusiveMaximum": "<", "maximum": "<="}
     bounds = " and ".join(f"{sign} {field[key]:g}" for key, sign in signs.items() if key in field)
     kinds = {

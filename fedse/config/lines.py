@@ -1,6 +1,6 @@
-"""On which line of a valid TOML text each table, key and list element stands.
+"""The line of a valid TOML text on which each table, key and list element stands.
 
-Only statement boundaries are found here; what a statement says is left to tomllib.
+This module finds only where statements begin and end; tomllib reads what they say.
 """
 
 import tomllib
@@ -18,22 +18,22 @@ class _Statement(NamedTuple):
 
 def toml_lines(text: str) -> dict[Location, int]:
     """Location -> line number, counted from 1; an element of an array of tables has its index."""
-    found: dict[Location, int] = {}
+    line_of: dict[Location, int] = {}
     lengths: dict[Location, int] = {}
     table: Location = ()
     for statement in _statements(text.split("\n")):
         first = statement.text[0].lstrip()
         if not first.startswith("["):
             for location, line in _places(statement, statement.parsed):
-                found[(*table, *location)] = line
+                line_of[(*table, *location)] = line
             continue
         table = _header(statement.parsed, lengths)
-        found.setdefault(table, statement.line)
+        line_of.setdefault(table, statement.line)
         if first.startswith("[["):
             lengths[table] = lengths.get(table, 0) + 1
             table = (*table, lengths[table] - 1)
-            found[table] = statement.line
-    return found
+            line_of[table] = statement.line
+    return line_of
 
 
 def _statements(lines: Sequence[str]) -> Iterator[_Statement]:
@@ -41,14 +41,14 @@ def _statements(lines: Sequence[str]) -> Iterator[_Statement]:
     start = 0
     while start < len(lines):
         end = start + 1
-        while (parsed := _parsed(lines[start:end])) is None and end < len(lines):
+        while (parsed := _parse(lines[start:end])) is None and end < len(lines):
             end += 1
         if parsed:
             yield _Statement(start + 1, lines[start:end], parsed)
         start = end
 
 
-def _parsed(lines: Sequence[str]) -> dict[str, Any] | None:
+def _parse(lines: Sequence[str]) -> dict[str, Any] | None:
     try:
         return tomllib.loads("\n".join(lines))
     except tomllib.TOMLDecodeError:
@@ -91,7 +91,7 @@ def _element_lines(statement: _Statement, location: Location) -> dict[int, int]:
     """The line each element of the list ends on: the first that, closed there, contains it."""
     lines: dict[int, int] = {}
     for count in range(1, len(statement.text)):
-        node: Any = _parsed([*statement.text[:count], "]"])
+        node: Any = _parse([*statement.text[:count], "]"])
         for part in location:
             node = node.get(part) if isinstance(node, dict) else None
         for index in range(len(node) if isinstance(node, list) else 0):

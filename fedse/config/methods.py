@@ -22,7 +22,7 @@ class Method(NamedTuple):
 
 
 STATIC = {"rollout.episodes": 0}
-# Nothing is averaged where one adapter is trained, so there is nothing to step beyond.
+# With one adapter there is no mean, so the step has no meaning.
 ALONE = {"aggregate.step": 1.0}
 POOLED = {"buffer.pooled": True, **ALONE}
 
@@ -36,7 +36,7 @@ METHODS: Mapping[str, Method] = {
     "central-static": Method(
         "one trainer, all demonstrations (paper: Centralized)", {**STATIC, **POOLED}
     ),
-    "central-evolve": Method("one trainer, everybody's experience in one place", POOLED),
+    "central-evolve": Method("one trainer, all clients' experience in one place", POOLED),
     "no-filter": Method("also learn from failed episodes", {"select.type": "all"}),
     "no-history": Method("learn from this round's successes only", {"buffer.history": "round"}),
     "no-experience": Method(
@@ -53,14 +53,14 @@ def method_named(name: str) -> Method:
     if name not in METHODS:
         near = closest(name, list(METHODS))
         raise ConfigError(
-            f"there is no method {name!r}, known are {', '.join(METHODS)}",
+            f"there is no method {name!r}, expected one of {', '.join(METHODS)}",
             hint=f"did you mean {near!r}?" if near else "",
         )
     return METHODS[name]
 
 
 def apply_method(config: Config, name: str) -> list[Config]:
-    """The experiments that together are this method on `config`; their names tell which is which.
+    """The experiments that together are this method on `config`, each with its own name.
 
     The name of an experiment is in no seed, so the same client plays the same games in all.
     """
@@ -76,7 +76,7 @@ def one_experiment(config: Config, method: str | None, only: str | None) -> Conf
     if only is not None:
         names = [client.name for client in config.clients]
         if only not in names:
-            raise ConfigError(f"there is no client {only!r}, known are {', '.join(names)}")
+            raise ConfigError(f"there is no client {only!r}, expected one of {', '.join(names)}")
         config = config.model_copy(update={"clients": (config.client(only),)})
     if method is None:
         return config
@@ -90,7 +90,7 @@ def one_experiment(config: Config, method: str | None, only: str | None) -> Conf
 
 
 def with_settings(config: Config, settings: Mapping[str, Any]) -> Config:
-    """`config` with the dotted keys set, checked anew."""
+    """`config` with the dotted keys set, checked again."""
     raw = config.model_dump()
     for key, value in settings.items():
         section, _, name = key.partition(".")

@@ -1,18 +1,61 @@
 """One TOML file describes one experiment; every key is typed, unknown keys are refused.
 
-Sections are named after the stages of the method. What all clients must share is `shared()`;
-what belongs to one client is its own `[[clients]]` entry and never comes from the server.
+Sections are named after the stages of the method. What all clients must have in common is what
+`Config.agreed_digest` covers; a client's own `[[clients]]` entry never comes from the server.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import CoreSchema, PydanticCustomError
+from pydantic_core.core_schema import no_info_after_validator_function
 
+from fedse import plugins
+from fedse.plugins import plugin_names, unknown
 from fedse.types import CLIENT_NAME, digest_of
 
 Positive = Annotated[int, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 History = Literal["all", "demonstrations", "round"]
+
+
+class OneOf(NamedTuple):
+    """A name that is built in, or added by an installed package under an entry-point group."""
+
+    built_in: tuple[str, ...]
+    group: str
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return no_info_after_validator_function(self.checked, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {**handler(schema), "enum": list(self.names)}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (*self.built_in, *plugin_names(self.group))
+
+    def checked(self, name: str) -> str:
+        # A built-in name needs no look at what is installed.
+        if name not in self.built_in and name not in self.names:
+            raise PydanticCustomError("one_of", unknown(name, self.names))
+        return name
+
+
+def one_of(*built_in: str, group: str) -> OneOf:
+    return OneOf(built_in, group)
 
 
 class Section(BaseModel):
@@ -63,7 +106,7 @@ class RolloutSection(Section):
 
 
 class SelectSection(Section):
-    type: Literal["success", "all"] = "success"
+    type: Annotated[str, one_of("success", "all", group=plugins.SELECTS)] = "success"
     """Which episodes are learned from (paper: success; all = its ablation)."""
 
 
@@ -93,7 +136,7 @@ class TrainSection(Section):
 
 
 class AggregateSection(Section):
-    type: Literal["mean", "weighted"] = "mean"
+    type: Annotated[str, one_of("mean", "weighted", group=plugins.AGGREGATES)] = "mean"
     """How adapters are merged (paper: unweighted mean; weighted by buffer = its ablation)."""
     clip: Literal["none", "median"] = "median"
     """Scale updates longer than the median one down to it; `none` = the paper's plain mean."""
@@ -107,7 +150,7 @@ class AggregateSection(Section):
     """Fewer valid replies than this end the run; votes and abstentions both count."""
     goal: Annotated[int, Field(ge=0)] = 0
     """Valid replies that close a round at once; 0 = all. Of more than 20 members only a third more
-    than this are asked, drawn anew each round; a reply that comes later is never averaged."""
+    than this are asked, drawn again each round; a reply that comes later is never averaged."""
     deadline: Annotated[float, Field(gt=0)] = 3600.0
     """Seconds a round waits for replies (Flower driver)."""
     rejoin: Annotated[float, Field(ge=0)] = 90.0

@@ -3,21 +3,23 @@
 No network, no Flower; the same loop and the same client code, so the same adapter, bit for bit.
 """
 
-import multiprocessing
-import os
-import signal
 import threading
 import time
 from collections.abc import Collection, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing.connection import wait
+from concurrent.futures import as_completed
+from contextlib import contextmanager
+from functools import partial
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Lock
 from pathlib import Path
 from typing import Any
 
 from fedse.config.schema import Config
 from fedse.drivers.sites import OpenSite, Sites
-from fedse.events import Fact
-from fedse.protocol import Delivery, Request
+from fedse.drivers.workers import Workers, worker_processes
+from fedse.events import Emit, Fact
+from fedse.protocol import Ask, Delivery, Request
 from fedse.store.run import Run
 from fedse.types import Adapter, Clock
 
@@ -37,72 +39,67 @@ class InProcess:
                 yield self._sites.answer(client.name, request, data, self._run.emit)
 
 
-class WorkerPool:
-    """Asks the clients in worker processes; any worker can serve any client, from its folder."""
+@contextmanager
+def worker_pool(run: Run, open_site: OpenSite) -> Iterator[Ask]:
+    """Asks the clients in worker processes; any worker can serve any client, from its folder.
 
-    def __init__(self, run: Run, open_site: OpenSite) -> None:
-        self._run = run
-        context = multiprocessing.get_context("spawn")
-        self._events: Any = context.SimpleQueue()
-        workers = min(run.config.run.workers, len(run.config.clients))
-        self._executor = ProcessPoolExecutor(
-            workers, context, _start_worker, (run.config, run.path, open_site, self._events)
-        )
-        self._relay = threading.Thread(target=self._relay_events, daemon=True)
+    When it is left by an exception, such as Ctrl-C, no other client is asked and none is awaited.
+    """
+    # Not a queue: a worker that is killed could hold its lock for ever.
+    events, write_end = get_context("spawn").Pipe(duplex=False)
+    lock, config = get_context("spawn").Lock(), run.config
+    count = min(config.run.workers, len(config.clients))
+    relay = threading.Thread(target=_relay, args=(events, run.emit), daemon=True)
+    relay.start()
+    try:
+        arguments = (config, run.path, open_site, write_end, lock)
+        with worker_processes(count, _prepare, *arguments) as workers:
+            yield partial(_ask, workers, config)
+    finally:
+        # The workers are gone, so the relay now reaches the end of their events.
+        write_end.close()
+        relay.join()
+        events.close()
 
-    def __enter__(self) -> "WorkerPool":
-        self._relay.start()
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self._executor.shutdown(cancel_futures=True)
-        self._events.put(None)
-        self._relay.join()
+def _ask(
+    workers: Workers,
+    config: Config,
+    request: Request,
+    adapter: Adapter,
+    *,
+    skip: Collection[str] = (),
+) -> Iterator[Delivery]:
+    data = adapter.to_bytes()
+    names = [client.name for client in config.clients if client.name not in skip]
+    futures = [workers.submit(_answer, name, request, data) for name in names]
+    for future in as_completed(futures):
+        yield future.result()
 
-    def __call__(
-        self, request: Request, adapter: Adapter, *, skip: Collection[str] = ()
-    ) -> Iterator[Delivery]:
-        data = adapter.to_bytes()
-        asked = [
-            self._executor.submit(_answer, client.name, request, data)
-            for client in self._run.config.clients
-            if client.name not in skip
-        ]
-        for done in as_completed(asked):
-            yield done.result()
 
-    def _relay_events(self) -> None:
-        while (said := self._events.get()) is not None:
-            event, facts = said
-            self._run.emit(event, **facts)
+def _relay(events: Connection, emit: Emit) -> None:
+    while True:
+        try:
+            event, facts = events.recv()
+        except (EOFError, OSError):
+            return  # every worker is gone, one of them perhaps in the middle of an event
+        emit(event, **facts)
 
 
 _worker: dict[str, Any] = {}
 
 
-def _start_worker(config: Config, path: Path, open_site: OpenSite, events: Any) -> None:
+def _prepare(
+    config: Config, path: Path, open_site: OpenSite, events: Connection, lock: Lock
+) -> None:
     _worker["sites"] = Sites(config, path, time.time, open_site)
-    _worker["events"] = events
-    follow_parent()
-
-
-def follow_parent() -> None:
-    """This worker ends when the process that started it does, and not before."""
-    # A terminal sends Ctrl-C to all of its processes; only the starter is to answer it.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    wait([parent.sentinel])
-    os._exit(1)
+    _worker["events"], _worker["lock"] = events, lock
 
 
 def _answer(client: str, request: Request, data: bytes) -> Delivery:
     def emit(event: str, /, **facts: Fact) -> None:
-        _worker["events"].put((event, facts))
+        with _worker["lock"]:
+            _worker["events"].send((event, facts))
 
     delivery: Delivery = _worker["sites"].answer(client, request, data, emit)
     return delivery

@@ -1,6 +1,6 @@
 """The round loop every driver shares: ask the members, merge, commit, announce, repeat.
 
-A driver supplies one thing: a way to ask all members and hear what each answers. So the local
+A driver supplies one thing: a way to ask all members and receive their answers. So the local
 driver and a Flower deployment differ in transport only.
 """
 
@@ -11,8 +11,8 @@ from pathlib import Path
 from fedse.adapters.base import initial_adapter
 from fedse.adapters.peft_folder import export_whole
 from fedse.aggregate.drift import drift_of
-from fedse.aggregate.quarantine import StrikeHistory, quarantined, rejected, strike_history
-from fedse.aggregate.validate import cap_lessons, parse_adapter, shrink_to_bound
+from fedse.aggregate.quarantine import StrikeHistory, quarantined, strike_history
+from fedse.aggregate.validate import cap_lessons, load_checked, shrink_to_bound
 from fedse.errors import RunError
 from fedse.ledger.chain import Ledger
 from fedse.ledger.record import note_end, note_round, run_ledger
@@ -23,11 +23,11 @@ from fedse.store.run import Run
 from fedse.types import Adapter, ClientStats, Clock, Drift, Exclusion, RoundResult
 
 SIDE_BY_SIDE = 256 << 20
-"""Bytes of replies up to which they are measured against each other, all in memory at once."""
+"""Total bytes of replies up to which all are held in memory at once, to measure their drift."""
 
 
 def federate(run: Run, ask: Ask, *, clock: Clock) -> Adapter:
-    """All rounds are committed; the final global adapter. Goes on where an earlier run ended."""
+    """All rounds are committed; returns the final global adapter. Goes on where it was stopped."""
     rounds = run.config.run.rounds
     run.begin(initial_adapter(run.spec, seed=run.config.run.seed))
     ledger = run_ledger(run, clock=clock)
@@ -47,14 +47,14 @@ def federate(run: Run, ask: Ask, *, clock: Clock) -> Adapter:
 
 def _final_eval(run: Run, ask: Ask, rounds: int, final: Adapter, past: StrikeHistory) -> None:
     out = _quarantined(run, past)
-    # A client that told its result before an interruption answers again from its outbox.
+    # A client that reported its result before an interruption answers again from its outbox.
     if not run.config.eval.episodes or len(run.evals(rounds)) >= len(run.config.clients) - len(out):
         return
-    heard: set[str] = set()
+    answered: set[str] = set()
     for delivery in ask(_request(run, rounds + 1, final, train=False), final, skip=out):
-        if delivery.client not in out and not _fault(run, delivery, heard, ()):
+        if delivery.client not in out and not _exclusion(run, delivery, answered, ()):
             _record_eval(run, rounds, delivery.client, delivery.stats)
-            heard.add(delivery.client)
+            answered.add(delivery.client)
 
 
 def _round(
@@ -62,9 +62,9 @@ def _round(
 ) -> RoundResult:
     started, current = clock(), run.adapter(index - 1)
     run.emit("round.started", round=index, rounds=run.config.run.rounds)
-    answers, faults = _heard(run, ask, index, current, past)
+    answers, faults = _collect(run, ask, index, current, past)
     run.emit("aggregate.started", round=index, answers=len(answers))
-    merged = _merged(run, index, current, answers)
+    merged = _merge(run, index, current, answers)
     _record_evals(run, index - 1, merged, answers)
     excluded = (*merged.excluded, *faults)
     _require_enough(run, index, len(merged.voters) + len(merged.abstained), excluded)
@@ -82,33 +82,38 @@ def _round(
         seconds=clock() - started,
         drift=_drift(run, current, merged, answers),
     )
-    run.emit("commit.started", round=index, adapter=result.after)
-    run.commit(result)
-    note_round(ledger, result)
-    run.emit("round.committed", **_summary(result))
-    _export(run, index)
-    _forget_inbox(run)
+    _commit(run, ledger, result)
     return result
 
 
-def _heard(
+def _commit(run: Run, ledger: Ledger, result: RoundResult) -> None:
+    """The round counts, its line is in the ledger, then it is announced and exported."""
+    run.emit("commit.started", round=result.index, adapter=result.after)
+    run.commit(result)
+    note_round(ledger, result)
+    run.emit("round.committed", **_summary(result))
+    _export(run, result.index)
+    _forget_inbox(run)
+
+
+def _collect(
     run: Run, ask: Ask, index: int, current: Adapter, past: StrikeHistory
 ) -> tuple[dict[str, Answer], list[Exclusion]]:
-    """The replies that can be used so far, and whose cannot; those in quarantine are not read."""
+    """The replies that can be used, and the exclusions; members in quarantine are not asked."""
     out, stale = _quarantined(run, past), past.adapters - {current.digest}
     answers: dict[str, Answer] = {}
     faults = list(out.values())
-    for known in faults:
-        _announce(run, index, Delivery(known.client, ClientStats(), None), known.reason)
+    for fault in faults:
+        _announce(run, index, Delivery(fault.client, ClientStats(), exclusion=fault))
     for delivery in ask(_request(run, index, current, train=True), current, skip=out):
         if delivery.client in out:
             continue
-        fault = delivery.fault or _fault(run, delivery, answers, stale)
-        _announce(run, index, delivery, fault)
-        if fault:
-            faults.append(Exclusion(client=delivery.client, reason=fault))
+        exclusion = delivery.exclusion or _exclusion(run, delivery, answers, stale)
+        _announce(run, index, delivery._replace(exclusion=exclusion))
+        if exclusion:
+            faults.append(exclusion)
         else:
-            answers[delivery.client] = _held(run, index, delivery)
+            answers[delivery.client] = _hold(run, index, delivery)
     return answers, faults
 
 
@@ -117,24 +122,22 @@ def _quarantined(run: Run, past: StrikeHistory) -> dict[str, Exclusion]:
     return quarantined(past, members, limit=run.config.aggregate.strikes)
 
 
-def _merged(run: Run, index: int, current: Adapter, answers: dict[str, Answer]) -> Merged:
-    """What the algorithm makes of the replies, within the bounds that the next round checks."""
-    weighed = []
+def _merge(run: Run, index: int, current: Adapter, answers: dict[str, Answer]) -> Merged:
+    """The merged adapter, within the bounds that the next round checks."""
+    capped = []
     for client, stats, read in answers.values():
         lessons = {"buffered": cap_lessons(stats.buffered, run.config, round=index)}
-        weighed.append(Answer(client, stats.model_copy(update=lessons), read))
-    merged = server_round(current, weighed, run.config)
-    named = [Exclusion(client=e.client, reason=rejected(e.reason)) for e in merged.excluded]
+        capped.append(Answer(client, stats.model_copy(update=lessons), read))
+    merged = server_round(current, capped, run.config)
     adapter = shrink_to_bound(merged.adapter, max_norm=run.config.aggregate.max_norm)
-    return merged._replace(adapter=adapter, excluded=tuple(named))
+    return merged._replace(adapter=adapter)
 
 
 def _drift(run: Run, current: Adapter, merged: Merged, answers: dict[str, Answer]) -> Drift | None:
     if not merged.voters or len(merged.voters) * run.spec.nbytes > SIDE_BY_SIDE:
         return None
-    limits = run.config.aggregate
     read = {client: answers[client].read for client in merged.voters}
-    votes = {c: parse_adapter(r(), run.spec, limits) for c, r in read.items() if r}
+    votes = {client: load_checked(r, run.spec) for client, r in read.items() if r}
     return drift_of(current, merged.adapter, votes)
 
 
@@ -152,24 +155,27 @@ def _request(run: Run, index: int, adapter: Adapter, *, train: bool) -> Request:
     )
 
 
-def _fault(run: Run, delivery: Delivery, heard: Collection[str], stale: Collection[str]) -> str:
-    if delivery.client not in {client.name for client in run.config.clients}:
-        return "is not a member of this experiment"
-    if delivery.client in heard:
-        return "answered twice in one round"
-    stats, config = delivery.stats, run.config
+def _exclusion(
+    run: Run, delivery: Delivery, answered: Collection[str], stale: Collection[str]
+) -> Exclusion | None:
+    """Why a delivery that arrived cannot be used; None = it can."""
+    client, stats, adapter, _ = delivery
+    config = run.config
+    if client not in {member.name for member in config.clients}:
+        return Exclusion(client=client, kind="failed", reason="is not a member of this experiment")
+    if client in answered:
+        return Exclusion(client=client, kind="failed", reason="answered twice in one round")
+    broken = ""
     if stats.played > config.rollout.episodes or stats.eval_played > config.eval.episodes:
-        return rejected("counts more episodes than it was asked to play")
-    if delivery.adapter is None:
-        return ""
-    if len(delivery.adapter) != run.spec.nbytes:
-        return rejected(f"adapter of {len(delivery.adapter)} bytes, expected {run.spec.nbytes}")
-    if hashlib.sha256(delivery.adapter).hexdigest() in stale:
-        return rejected("sent back the global adapter of an earlier round")
-    return ""
+        broken = "counts more episodes than it was asked to play"
+    elif adapter is not None and len(adapter) != run.spec.nbytes:
+        broken = f"adapter of {len(adapter)} bytes, expected {run.spec.nbytes}"
+    elif adapter is not None and hashlib.sha256(adapter).hexdigest() in stale:
+        broken = "sent back the global adapter of an earlier round"
+    return Exclusion(client=client, kind="rejected", reason=broken) if broken else None
 
 
-def _held(run: Run, index: int, delivery: Delivery) -> Answer:
+def _hold(run: Run, index: int, delivery: Delivery) -> Answer:
     """The reply with its adapter on disk, so that a thousand of them fit in memory."""
     if delivery.adapter is None:
         return Answer(delivery.client, delivery.stats, None)
@@ -179,9 +185,9 @@ def _held(run: Run, index: int, delivery: Delivery) -> Answer:
 
 
 def _record_evals(run: Run, round: int, merged: Merged, answers: dict[str, Answer]) -> None:
-    """What was measured of the adapter after `round` is on record, but by no rejected reply."""
+    """The evaluations of the adapter after `round` are on record, but not from rejected replies."""
     for one in merged.excluded:
-        run.emit("answer.excluded", round=round + 1, client=one.client, reason=one.reason)
+        run.emit("answer.excluded", round=round + 1, client=one.client, reason=one.text)
     for client in sorted({*answers} - {one.client for one in merged.excluded}):
         _record_eval(run, round, client, answers[client].stats)
 
@@ -199,12 +205,10 @@ def _record_eval(run: Run, round: int, client: str, stats: ClientStats) -> None:
     )
 
 
-def _announce(run: Run, index: int, delivery: Delivery, fault: str) -> None:
-    sent = len(delivery.adapter or b"")
+def _announce(run: Run, index: int, delivery: Delivery) -> None:
+    client, fault, sent = delivery.client, delivery.fault, len(delivery.adapter or b"")
     facts = delivery.stats.model_dump()
-    run.emit(
-        "answer.received", round=index, client=delivery.client, fault=fault, bytes=sent, **facts
-    )
+    run.emit("answer.received", round=index, client=client, fault=fault, bytes=sent, **facts)
 
 
 def _summary(result: RoundResult) -> dict[str, int | float | str]:
@@ -222,21 +226,21 @@ def _summary(result: RoundResult) -> dict[str, int | float | str]:
 def _require_enough(run: Run, index: int, valid: int, excluded: tuple[Exclusion, ...]) -> None:
     needed = run.config.aggregate.min_clients
     if valid < needed:
-        first = f"; {excluded[0].client}: {excluded[0].reason}" if excluded else ""
+        first = f"; {excluded[0].client}: {excluded[0].text}" if excluded else ""
         raise RunError(
             f"round {index} has {valid} valid answers, aggregate.min_clients is {needed}{first}",
-            hint=f"fedse resume {run.path}",
+            hint=f"fix the cause, then: fedse resume {run.path}",
         )
 
 
 def _absent(run: Run, answers: dict[str, Answer], faults: list[Exclusion]) -> tuple[str, ...]:
-    heard = {*answers, *(fault.client for fault in faults)}
-    return tuple(sorted({client.name for client in run.config.clients} - heard))
+    answered = {*answers, *(fault.client for fault in faults)}
+    return tuple(sorted({client.name for client in run.config.clients} - answered))
 
 
 def _export(run: Run, index: int) -> None:
-    folder = run.path / "adapters" / f"round-{index:03d}"
-    # A resumed run looks here for every earlier round, and need not read its adapter.
+    folder = run.adapter_folder(index)
+    # A resumed run comes here for every earlier round; the adapter is read only if needed.
     if not folder.exists():
         export_whole(run.adapter(index), folder)
 

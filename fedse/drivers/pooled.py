@@ -1,7 +1,7 @@
 """Driver: every client explores at home, one trainer learns from what all of them have.
 
-This is what federation exists to avoid, so it is here as a baseline only: it needs all the
-experience in one place. Nothing but who trains on what differs from the local driver.
+Federation exists to avoid this, so it is a baseline only: it needs all the experience in one
+place. It differs from the local driver only in who trains on what.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -23,12 +23,12 @@ class Pooled:
 
     def __init__(self, run: Run, clock: Clock, open_site: OpenSite) -> None:
         self._run = run
-        self._whole: dict[str, Site] = {}
-        trained = _for_all(run.config)
+        self._trainable: dict[str, Site] = {}
+        settings = _for_all(run.config)
 
         def open_idle(config: Config, client: str, home: Path, *, clock: Clock) -> Site:
-            self._whole[client] = open_site(trained, client, home, clock=clock)
-            return replace(self._whole[client], fit=_unchanged)
+            self._trainable[client] = open_site(settings, client, home, clock=clock)
+            return replace(self._trainable[client], fit=_unchanged)
 
         self._sites = Sites(run.config, run.path, clock, open_idle)
 
@@ -37,25 +37,25 @@ class Pooled:
     ) -> Iterator[Delivery]:
         data = adapter.to_bytes()
         names = [client.name for client in self._run.config.clients if client.name not in skip]
-        heard = [self._sites.answer(name, request, data, self._run.emit) for name in names]
-        sound = [delivery for delivery in heard if not delivery.fault]
+        deliveries = [self._sites.answer(name, request, data, self._run.emit) for name in names]
+        sound = [delivery for delivery in deliveries if not delivery.exclusion]
         if not request.train or not sound:
-            yield from heard
+            yield from deliveries
             return
         fitted = self._fit([delivery.client for delivery in sound], request, adapter)
-        for delivery in heard:
-            yield delivery if delivery.fault else _answered(delivery, fitted)
+        for delivery in deliveries:
+            yield delivery if delivery.exclusion else _with_adapter(delivery, fitted)
 
     def _fit(self, clients: Sequence[str], request: Request, adapter: Adapter) -> Fitted | None:
         history = self._run.config.buffer.history
         lessons: list[Trajectory] = []
         for client in clients:
-            site = self._whole[client]
+            site = self._trainable[client]
             lessons += site.prepare(site.buffer.lessons(request.experiment, request.round, history))
         if not lessons:
             return None
         seed = seed_of(self._run.config.run.seed, "pooled", request.round)
-        return self._whole[clients[0]].fit(adapter, lessons, seed)
+        return self._trainable[clients[0]].fit(adapter, lessons, seed)
 
 
 def _for_all(config: Config) -> Config:
@@ -69,7 +69,7 @@ def _unchanged(start: Adapter, lessons: Sequence[Trajectory], seed: int) -> Fitt
     return Fitted(start, loss=0.0, steps=0)
 
 
-def _answered(delivery: Delivery, fitted: Fitted | None) -> Delivery:
+def _with_adapter(delivery: Delivery, fitted: Fitted | None) -> Delivery:
     if fitted is None:
         return delivery._replace(adapter=None)
     learned = {"loss": fitted.loss, "steps": fitted.steps}

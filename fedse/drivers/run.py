@@ -2,7 +2,7 @@
 
 import time
 
-from fedse.drivers.local import InProcess, WorkerPool
+from fedse.drivers.local import InProcess, worker_pool
 from fedse.drivers.loop import federate
 from fedse.drivers.pooled import Pooled
 from fedse.drivers.sites import OpenSite
@@ -17,5 +17,5 @@ def run_local(run: Run, *, clock: Clock = time.time, open_site: OpenSite = open_
         return federate(run, Pooled(run, clock, open_site), clock=clock)
     if run.config.run.workers == 1:
         return federate(run, InProcess(run, clock, open_site), clock=clock)
-    with WorkerPool(run, open_site) as ask:
+    with worker_pool(run, open_site) as ask:
         return federate(run, ask, clock=clock)

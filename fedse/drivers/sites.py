@@ -7,9 +7,9 @@ from fedse.config.schema import Config
 from fedse.errors import FedSEError
 from fedse.events import Emit
 from fedse.method.site import Site
-from fedse.protocol import Delivery, Request
+from fedse.protocol import Delivery, Request, undelivered
 from fedse.site.serve import serve
-from fedse.types import ClientStats, Clock
+from fedse.types import Clock
 
 
 class OpenSite(Protocol):
@@ -27,12 +27,13 @@ class Sites:
         self._open: dict[str, Site] = {}
 
     def answer(self, client: str, request: Request, data: bytes, emit: Emit) -> Delivery:
-        """The client's answer; a client that breaks is data, not the end of the round."""
+        """The client's answer; the failure of a client is data and does not end the round."""
         try:
             if client not in self._open:
                 home = self._path / "clients" / client
                 self._open[client] = self._open_site(self._config, client, home, clock=self._clock)
-            done = serve(request, data, self._open[client], self._config, emit=emit)
+            reply = serve(request, data, self._open[client], self._config, emit=emit)
         except FedSEError as error:
-            return Delivery(client, ClientStats(), None, fault=str(error))
-        return Delivery(client, done.stats, done.adapter)
+            hint = f"; next: {error.hint}" if error.hint else ""
+            return undelivered(client, "failed", f"{error}{hint}")
+        return Delivery(client, reply.stats, reply.adapter)

@@ -1,4 +1,4 @@
-"""From what the agent said to the action it means; the same reading in every environment."""
+"""Reads the action from the text of the agent, in the same way for every environment."""
 
 import re
 
@@ -6,8 +6,8 @@ _MARK = re.compile(r"action\s*:", re.IGNORECASE)
 
 
 def action_of(text: str) -> str:
-    """The first line after the last `Action:`, or the whole text without one; blanks single."""
-    *before, said = _MARK.split(text)
+    """The first line after the last `Action:`, else the whole text; words single-spaced."""
+    *before, action = _MARK.split(text)
     if before:
-        said = next((line for line in said.splitlines() if line.strip()), "")
-    return " ".join(said.split())
+        action = next((line for line in action.splitlines() if line.strip()), "")
+    return " ".join(action.split())

@@ -6,10 +6,14 @@ episode at a time, so a rollout makes one instance per open episode.
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from importlib.metadata import entry_points
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from pkgutil import iter_modules
+from types import ModuleType
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
+from fedse import plugins
 from fedse.errors import ConfigError, EnvError, boundary
+from fedse.plugins import load_plugin, plugin_names
+from fedse.suggest import did_you_mean
 from fedse.types import Split, Task
 
 
@@ -40,7 +44,7 @@ class Env(Protocol):
         ...
 
     def step(self, action: str) -> Step:
-        """Apply one action. Text that is no valid action is answered, never raised."""
+        """Apply one action. Text that is not a valid action gets an answer; it never raises."""
         ...
 
     def close(self) -> None: ...
@@ -60,6 +64,8 @@ class ExpertEnv(Env, Protocol):
 
 
 EnvFactory = Callable[[], Env]
+MEMBERS = ("name", "system_prompt", "max_turns", "tasks", "reset", "step", "close")
+"""Of Env, in the order a person writes them."""
 
 # Imported on first use, so that listing environments costs nothing.
 BUILT_IN: Mapping[str, str] = {
@@ -73,31 +79,63 @@ BUILT_IN: Mapping[str, str] = {
 
 def env_names() -> tuple[str, ...]:
     """Every environment that can be made here, the installed third-party ones included."""
-    return tuple(sorted({*BUILT_IN, *(e.name for e in entry_points(group="fedse.envs"))}))
+    return tuple(sorted({*BUILT_IN, *plugin_names(plugins.ENVS)}))
 
 
 def make_env(name: str, options: Mapping[str, Any] | None = None) -> Env:
     """A fresh instance of environment `name`; `module:Class` names one that is not registered."""
     with boundary(EnvError, f"environment {name!r}"):
-        made = _env_class(name)(**(options or {}))
-    if not isinstance(made, Env):
+        made = env_class(name)(**(options or {}))
+        lacking = [member for member in MEMBERS if not hasattr(made, member)]
+    if lacking:
         raise EnvError(
-            f"environment {name!r}: {type(made).__name__} lacks members of fedse.Env",
+            f"environment {name!r}: {type(made).__name__} lacks {', '.join(lacking)} of fedse.Env",
             hint=f"fedse env check {name}",
         )
-    return made
+    return cast(Env, made)
 
 
-def _env_class(name: str) -> Callable[..., Any]:
+def env_class(name: str) -> Callable[..., Any]:
+    """What makes environment `name`; a ConfigError names what does not exist."""
     if ":" in name or name in BUILT_IN:
         module, _, attribute = BUILT_IN.get(name, name).partition(":")
-        found: Callable[..., Any] = getattr(import_module(module), attribute)
-        return found
-    for entry in entry_points(group="fedse.envs"):
-        if entry.name == name:
-            loaded: Callable[..., Any] = entry.load()
-            return loaded
+        return _member(name, _module(name, module), attribute)
+    if name in plugin_names(plugins.ENVS):
+        loaded: Callable[..., Any] = load_plugin(plugins.ENVS, name)
+        return loaded
     raise ConfigError(
-        f"environment {name!r} is unknown; known are {', '.join(env_names())}",
+        f"environment {name!r} is unknown; known are {', '.join(env_names())} and any "
+        f"module:Class{did_you_mean(name, env_names())}",
         hint="fedse env list",
+    )
+
+
+def _module(name: str, module: str) -> ModuleType:
+    top, *inner = module.split(".")
+    if not all(part.isidentifier() for part in (top, *inner)) or inner[-1:] == ["py"]:
+        raise ConfigError(
+            f"environment {name!r}: {module!r} is not the name of a module",
+            hint="the class MyEnv in my_env.py of this folder is my_env:MyEnv",
+        )
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise  # the module is there, and needs one that is not
+        near = did_you_mean(top, [entry.name for entry in iter_modules(["."])])
+        raise ConfigError(
+            f"environment {name!r}: there is no module {error.name!r} here{near}",
+            hint=f"run the command in the folder that holds {top}.py, or install it",
+        ) from error
+
+
+def _member(name: str, module: ModuleType, attribute: str) -> Callable[..., Any]:
+    value: Callable[..., Any] | None = getattr(module, attribute, None) if attribute else None
+    if callable(value):
+        return value
+    classes = [key for key, value in vars(module).items() if isinstance(value, type)]
+    named = f"{attribute!r}" if attribute else "class named after the colon"
+    raise ConfigError(
+        f"environment {name!r}: {module.__name__} has no {named}{did_you_mean(attribute, classes)}",
+        hint=f"name a class of {module.__file__ or module.__name__}, as in module:Class",
     )

@@ -9,7 +9,8 @@ def wrong_option(env: str, option: str, got: object, expected: str) -> ConfigErr
     """The error to raise for one option of one environment."""
     return ConfigError(
         f"environment {env!r}: option {option} must be {expected}, got {got!r}",
-        hint=f"change {option} in this client's options, then: fedse env check {env}",
+        hint=f"change {option} in this client's options; try it: "
+        f"fedse env check {env} --option {option}=VALUE",
     )
 
 

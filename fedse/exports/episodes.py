@@ -1,7 +1,7 @@
-"""The episodes of the clients on this machine: found, filtered, and told as rows and messages.
+"""The episodes of the clients on this machine: listed, filtered, and given as rows and messages.
 
 Reads the clients' own buffers and changes nothing in them. What an agent saw and said stays where
-it is unless the user asks for it, so whatever is made of it here is readable by its owner only.
+it is unless the user exports it, and every exported file is readable by its owner only.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -43,7 +43,7 @@ class Place(NamedTuple):
 
     path: Path
     config: Config | None
-    """None = a site's home, which says nothing about the experiment's settings."""
+    """None = a site's home, which does not hold the experiment's settings."""
     sources: tuple[Source, ...]
 
     @property
@@ -104,24 +104,24 @@ def find_place(name: str, root: Path) -> Place:
 def list_episodes(place: Place) -> list[StoredEpisode]:
     """All episodes there, the oldest first; held-out games are played before a round explores."""
     order = {source: number for number, source in enumerate(place.sources)}
-    found = [episode for source in place.sources for episode in _episodes(source)]
-    return sorted(found, key=lambda e: (*e.game[:3], order[e.source]))
+    episodes = [episode for source in place.sources for episode in _episodes(source)]
+    return sorted(episodes, key=lambda e: (*e.game[:3], order[e.source]))
 
 
-def matching(found: Sequence[StoredEpisode], wanted: Wanted) -> list[StoredEpisode]:
+def matching(episodes: Sequence[StoredEpisode], wanted: Wanted) -> list[StoredEpisode]:
     """The episodes that are `wanted`; a name none of them has is an error, not an empty list."""
-    for what, asked, known in (
-        ("client", wanted.client, {episode.source.client for episode in found}),
-        ("environment", wanted.env, {episode.game.env for episode in found}),
-        ("task", wanted.task, {episode.game.task for episode in found}),
+    for what, name, names in (
+        ("client", wanted.client, {episode.source.client for episode in episodes}),
+        ("environment", wanted.env, {episode.game.env for episode in episodes}),
+        ("task", wanted.task, {episode.game.task for episode in episodes}),
     ):
-        if asked is not None and asked not in known:
-            raise ConfigError(_unknown(what, asked, known))
-    rounds = {episode.game.round for episode in found}
+        if name is not None and name not in names:
+            raise ConfigError(_unknown(what, name, names))
+    rounds = {episode.game.round for episode in episodes}
     if wanted.round is not None and wanted.round not in rounds:
-        there = f"rounds {min(rounds)} to {max(rounds)}" if rounds else "nothing at all"
-        raise ConfigError(f"no episode of round {wanted.round} is on record, only {there}")
-    return [episode for episode in found if _fits(episode, wanted)]
+        there = f"only rounds {min(rounds)} to {max(rounds)}" if rounds else "nor of any other"
+        raise ConfigError(f"no episode of round {wanted.round} is on record, {there}")
+    return [episode for episode in episodes if _fits(episode, wanted)]
 
 
 def load_texts(
@@ -137,15 +137,15 @@ def load_texts(
                     if len(opened) == MOST_OPEN:
                         opened.pop(next(iter(opened))).close()
                     opened[path] = Buffer(path)
-                told = opened[path].said(episode.source.experiment, episode.game)
-            yield episode, told
+                trajectory = opened[path].said(episode.source.experiment, episode.game)
+            yield episode, trajectory
     finally:
         for buffer in opened.values():
             buffer.close()
 
 
 def system_prompts(place: Place) -> dict[str, str]:
-    """What each client's agent is told before its first turn; nothing of a site's home is known."""
+    """Each client's system prompt; none for a site's home, which does not hold the settings."""
     prompts = {}
     members = place.config.clients if place.config else ()
     for client in members:
@@ -153,7 +153,7 @@ def system_prompts(place: Place) -> dict[str, str]:
             with closing(make_env(client.env, client.options)) as env:
                 prompts[client.name] = env.system_prompt
         except FedSEError as error:
-            why = f"the system prompt of client {client.name!r} cannot be told: {error}"
+            why = f"the system prompt of client {client.name!r} is not available: {error}"
             raise type(error)(why, hint=error.hint) from error
     return prompts
 
@@ -170,7 +170,7 @@ def messages_of(system: str, episode: Trajectory) -> list[dict[str, str]]:
 
 
 def facts_of(episode: StoredEpisode, run_id: str) -> dict[str, Any]:
-    """What is on record of an episode beside what was said in it."""
+    """All that is on record about an episode except its text."""
     client, game = episode.source.client, episode.game
     return {
         "id": f"{run_id}/{client}/{game.round}/{game.split}/{game.position}",
@@ -189,14 +189,16 @@ def facts_of(episode: StoredEpisode, run_id: str) -> dict[str, Any]:
     }
 
 
-def row_of(episode: StoredEpisode, told: Trajectory, *, run_id: str, system: str) -> dict[str, Any]:
+def row_of(
+    episode: StoredEpisode, trajectory: Trajectory, *, run_id: str, system: str
+) -> dict[str, Any]:
     """The episode as one flat record with its `messages`."""
     return {
         **facts_of(episode, run_id),
-        "reward": told.reward,
-        "turns": len(told.turns),
-        "adapter": told.policy,
-        "messages": messages_of(system, told),
+        "reward": trajectory.reward,
+        "turns": len(trajectory.turns),
+        "adapter": trajectory.policy,
+        "messages": messages_of(system, trajectory),
     }
 
 
@@ -217,9 +219,9 @@ def _episodes(source: Source) -> Iterator[StoredEpisode]:
         learned = list(buffer.kept(source.experiment))
     recorded, kept = {_key(game) for game in played}, {_key(game) for game in learned}
     # Demonstrations are learned from without having been played.
-    shown = [game for game in learned if _key(game) not in recorded]
+    demonstrations = [game for game in learned if _key(game) not in recorded]
     learnable: set[Outcome] = {"success", *(game.outcome for game in learned)}
-    for game in (*shown, *played):
+    for game in (*demonstrations, *played):
         yield StoredEpisode(source, game, "" if _key(game) in kept else _dropped(game, learnable))
 
 
@@ -243,12 +245,12 @@ def _fits(episode: StoredEpisode, wanted: Wanted) -> bool:
         (wanted.split, game.split),
         (wanted.task, game.task),
     )
-    return all(asked in (None, is_) for asked, is_ in pairs) and episode.kept >= wanted.kept
+    return all(want in (None, actual) for want, actual in pairs) and episode.kept >= wanted.kept
 
 
-def _unknown(what: str, asked: str, known: set[str]) -> str:
-    near = closest(asked, sorted(known))
+def _unknown(what: str, name: str, names: set[str]) -> str:
+    near = closest(name, sorted(names))
     if near:
-        return f"there is no {what} {asked!r} on record, did you mean {near!r}?"
-    some = ", ".join(map(repr, sorted(known)[:5])) + (", ..." if len(known) > 5 else "")
-    return f"there is no {what} {asked!r} on record; there are {some or 'none at all'}"
+        return f"there is no {what} {name!r} on record, did you mean {near!r}?"
+    some = ", ".join(map(repr, sorted(names)[:5])) + (", ..." if len(names) > 5 else "")
+    return f"there is no {what} {name!r} on record; there are {some or 'none at all'}"

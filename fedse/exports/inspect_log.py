@@ -1,7 +1,7 @@
 """Episodes as Inspect `.eval` logs, one per round, for `inspect view` and its data frames.
 
-Every round is a task of its own: Inspect takes logs of one task for retries and hides all but the
-last. Nothing in a log names a folder of this machine, and only its owner can read it.
+Every round is a task of its own: Inspect treats several logs of one task as retries and hides all
+but the last. Nothing in a log names a folder of this machine, and only its owner can read it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedse._version import __version__
-from fedse.errors import MachineError, StoreError, boundary
+from fedse.adapters.peft_folder import ELSEWHERE
+from fedse.errors import StoreError, boundary, require_packages
 from fedse.stats.rates import Rate
 from fedse.types import digest_of
 
@@ -21,7 +22,7 @@ FACTS = (
     *("client", "env", "round", "task_id", "seed", "split", "outcome", "reward", "turns"),
     *("adapter", "demonstration", "kept", "drop_reason"),
 )
-"""What a sample says about its episode beside the messages."""
+"""What a sample says about its episode in addition to the messages."""
 
 
 class Origin(NamedTuple):
@@ -81,7 +82,7 @@ def log_of(rows: Sequence[dict[str, Any]], round: int, origin: Origin) -> dict[s
 
 
 def _rates(rows: Sequence[dict[str, Any]]) -> dict[str, Rate]:
-    """Success apart by what was played for, since only held-out games measure an adapter."""
+    """Success by purpose of the games, since only held-out ones measure an adapter."""
     parts: dict[str, list[bool]] = {}
     for row in rows:
         played = "explored" if not row["demonstration"] else "demonstrated"
@@ -116,16 +117,12 @@ def _sample(row: dict[str, Any], model: str) -> dict[str, Any]:
 
 
 def _write(log: dict[str, Any], out: Path) -> None:
-    try:
-        from inspect_ai.log import EvalLog, write_eval_log
-    except ModuleNotFoundError as error:
-        raise MachineError(
-            f"Inspect logs need {error.name}, not installed here",
-            hint="pip install 'fed-se[inspect]'",
-        ) from error
+    require_packages("an Inspect log", "inspect_ai", extra="inspect")
+    from inspect_ai.log import EvalLog, write_eval_log
+
     if out.exists():
-        raise StoreError(f"{out} is there already", hint="choose another --out")
-    with boundary(StoreError, f"export to {out}"):
+        raise StoreError(f"{out} already exists", hint="choose another --out")
+    with boundary(StoreError, f"{out} cannot be written", hint=ELSEWHERE):
         out.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         out.touch(mode=0o600)
         write_eval_log(EvalLog.model_validate(log), str(out), format="eval")

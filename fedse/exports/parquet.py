@@ -1,15 +1,16 @@
 """Episodes as one Parquet file that TRL and `datasets` read: one chat a row, in `messages`.
 
-All of the file is there or none of it, and only its owner can read it.
+The file is complete or absent, and only its owner can read it.
 """
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from fedse.errors import MachineError, StoreError, boundary
+from fedse.adapters.peft_folder import ELSEWHERE
+from fedse.errors import StoreError, boundary, require_packages
+from fedse.store.files import OWNER_ONLY, new_file
 
 # Rows that are in memory at once.
 ROWS = 1000
@@ -36,30 +37,24 @@ COLUMNS: Mapping[str, str] = {
 
 
 def write_parquet(rows: Iterable[Mapping[str, Any]], out: Path) -> int:
-    """`out` holds `rows`, as `fedse.exports.episodes.row_of` makes them; how many there are."""
-    try:
-        import pyarrow
-        from pyarrow.parquet import ParquetWriter
-    except ModuleNotFoundError as error:
-        raise MachineError(
-            f"Parquet needs {error.name}, not installed here",
-            hint="pip install 'fed-se[parquet]'",
-        ) from error
+    """`out` holds `rows`, as `fedse.exports.episodes.row_of` makes them; returns their number."""
+    require_packages("Parquet", "pyarrow", extra="parquet")
+    import pyarrow
+    from pyarrow.parquet import ParquetWriter
+
     text = pyarrow.string()
     chat = pyarrow.list_(pyarrow.struct([("role", text), ("content", text)]))
     kinds = {name: getattr(pyarrow, kind, None) for name, kind in COLUMNS.items()}
     schema = pyarrow.schema([(name, kind() if kind else chat) for name, kind in kinds.items()])
-    temporary, count = out.with_name(f".{out.name}.{os.getpid()}"), 0
-    with boundary(StoreError, f"export to {out}"):
-        os.close(os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600))
-        try:
-            with ParquetWriter(temporary, schema) as writer:
-                for chunk in _chunks(rows):
-                    writer.write_table(pyarrow.Table.from_pylist(chunk, schema=schema))
-                    count += len(chunk)
-            temporary.rename(out)
-        finally:
-            temporary.unlink(missing_ok=True)
+    count = 0
+    with (
+        boundary(StoreError, f"{out} cannot be written", hint=ELSEWHERE),
+        new_file(out, mode=OWNER_ONLY) as temporary,
+        ParquetWriter(temporary, schema) as writer,
+    ):
+        for chunk in _chunks(rows):
+            writer.write_table(pyarrow.Table.from_pylist(chunk, schema=schema))
+            count += len(chunk)
     return count
 
 

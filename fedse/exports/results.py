@@ -23,10 +23,13 @@ def last_measured(run: Run) -> int:
     for round in range(run.committed or 0, -1, -1):
         if run.evals(round):
             return round
-    raise ConfigError(
-        f"run {run.path.name} has no evaluation yet",
-        hint=f"fedse resume {run.path}, with eval.episodes above 0",
-    )
+    if not run.config.eval.episodes:
+        raise ConfigError(
+            f"run {run.path.name} measured nothing: its eval.episodes is 0",
+            hint=f"run it with an evaluation: fedse run {run.path / 'config.resolved.toml'} "
+            "--set eval.episodes=50",
+        )
+    raise ConfigError(f"run {run.path.name} has no evaluation yet", hint=f"fedse resume {run.path}")
 
 
 def results_of(run: Run, card: RunCard, round: int) -> dict[str, Any]:
@@ -37,16 +40,16 @@ def results_of(run: Run, card: RunCard, round: int) -> dict[str, Any]:
         raise ConfigError(
             f"run {card.id} has no evaluation of round {round}, only of {', '.join(measured)}"
         )
-    found, config = by_env(of_client, run.config), run.config
+    of_env, config = by_env(of_client, run.config), run.config
     fedse = card.versions.get("fedse")
-    played = {env: [client.name for client in config.clients if client.env == env] for env in found}
+    played = {env: [c.name for c in config.clients if c.env == env] for env in of_env}
     return {
-        "results": {env: _result(env, rate) for env, rate in found.items()},
+        "results": {env: _result(env, rate) for env, rate in of_env.items()},
         "configs": {env: _task(env, clients) for env, clients in played.items()},
-        "versions": {env: fedse if env in BUILT_IN else None for env in found},
-        "n-shot": dict.fromkeys(found, 0),
-        "higher_is_better": {env: {METRIC: True} for env in found},
-        "n-samples": {env: {"original": r.n, "effective": r.n} for env, r in found.items()},
+        "versions": {env: fedse if env in BUILT_IN else None for env in of_env},
+        "n-shot": dict.fromkeys(of_env, 0),
+        "higher_is_better": {env: {METRIC: True} for env in of_env},
+        "n-samples": {env: {"original": r.n, "effective": r.n} for env, r in of_env.items()},
         "config": {
             "model": "fedse",
             "model_args": {
@@ -74,7 +77,7 @@ def _result(env: str, rate: Rate) -> dict[str, Any]:
     return {
         "alias": env,
         f"{METRIC},none": p,
-        # lm-eval's: the sample's standard error, and these words where there is none.
+        # As in lm-eval: the sample's standard error, and N/A where there is none.
         f"{METRIC}_stderr,none": sqrt(p * (1 - p) / (n - 1)) if n > 1 else "N/A",
         "sample_len": n,
     }

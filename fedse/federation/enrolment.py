@@ -2,7 +2,7 @@
 
 A request is a node's public key, the invitation's number and a proof by the private key over
 both. The number is good for one enrolment; a key is good for one site. All changes are functions
-from one list to the next, so what was refused has changed nothing.
+from one list to the next, so a refused request changes nothing.
 """
 
 import hashlib
@@ -19,9 +19,10 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from fedse.errors import ConfigError, MachineError, StoreError, boundary
-from fedse.federation.invite import MAX_BYTES, Invite, canonical
-from fedse.store.files import write_durably
-from fedse.types import Record
+from fedse.federation.invite import MAX_BYTES, Invite
+from fedse.store.files import OWNER_ONLY, write_durably
+from fedse.suggest import did_you_mean
+from fedse.types import Record, canonical_json
 
 ENROL_PURPOSE = b"fedse enrolment 1\n"
 
@@ -65,7 +66,7 @@ def first_list(federation: str, sites: tuple[str, ...]) -> Enrolment:
 
 def request_enrolment(invite: Invite, private_key: Path, public_key: Path) -> EnrolmentRequest:
     """The request of the site that holds `private_key`."""
-    said = {
+    fields = {
         "federation": invite.federation,
         "site": invite.site,
         "nonce": invite.nonce,
@@ -74,9 +75,9 @@ def request_enrolment(invite: Invite, private_key: Path, public_key: Path) -> En
     with boundary(MachineError, f"node key {private_key}"):
         key = load_ssh_private_key(private_key.read_bytes(), password=None)
         if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise MachineError(f"{private_key} is no P-384 key", hint=f"remove {private_key}")
-        proof = key.sign(ENROL_PURPOSE + canonical(said), ec.ECDSA(hashes.SHA384()))
-    return EnrolmentRequest(**said, proof=proof.hex())
+            raise MachineError(f"{private_key} is not a P-384 key", hint=f"remove {private_key}")
+        proof = key.sign(ENROL_PURPOSE + canonical_json(fields), ec.ECDSA(hashes.SHA384()))
+    return EnrolmentRequest(**fields, proof=proof.hex())
 
 
 def read_request(path: Path) -> EnrolmentRequest:
@@ -86,51 +87,51 @@ def read_request(path: Path) -> EnrolmentRequest:
         return EnrolmentRequest.model_validate_json(data, strict=True)
 
 
-def with_invitation(listed: Enrolment, site: str, *, nonce: str, expires: int) -> Enrolment:
+def with_invitation(enrolment: Enrolment, site: str, *, nonce: str, expires: int) -> Enrolment:
     """The site may enrol once with this number; an earlier invitation is void."""
-    member = _member(listed, site)
+    member = _member(enrolment, site)
     if member.state == "enrolled":
         raise ConfigError(
-            f"{site} is enrolled already; a new invitation would mean a new key",
-            hint=f"fedse federation revoke {site}, then invite again",
+            f"{site} is already enrolled; it can be invited again once its key is revoked",
+            hint=f"fedse federation revoke {site}",
         )
-    changes = {"state": "invited", "nonce": _hashed(nonce), "expires": expires}
-    return _changed(listed, site, member.model_copy(update=changes))
+    changes = {"state": "invited", "nonce": _hash(nonce), "expires": expires}
+    return _replace(enrolment, site, member.model_copy(update=changes))
 
 
-def with_enrolment(listed: Enrolment, request: EnrolmentRequest, *, now: float) -> Enrolment:
+def with_enrolment(enrolment: Enrolment, request: EnrolmentRequest, *, now: float) -> Enrolment:
     """The site's key is on the list and its invitation is used up, or the request is refused."""
-    if request.federation != listed.federation:
+    if request.federation != enrolment.federation:
         raise ConfigError(
-            f"a request for {request.federation!r}, this is {listed.federation!r}",
-            hint="name the folder of that federation with --dir",
+            f"a request for {request.federation!r}, this is {enrolment.federation!r}",
+            hint="name the folder of that federation: --dir FOLDER",
         )
-    site, member = request.site, _member(listed, request.site)
+    site, member = request.site, _member(enrolment, request.site)
     again = f"fedse federation invite {site}"
     if member.state == "revoked":
         raise ConfigError(f"{site} was revoked", hint=again)
-    if member.nonce != _hashed(request.nonce):
+    if member.nonce != _hash(request.nonce):
         used = "was used already or replaced by a newer one"
-        raise ConfigError(f"the invitation of {site} this request answers {used}", hint=again)
+        raise ConfigError(f"the invitation of {site} that this request answers {used}", hint=again)
     if now >= member.expires:
         raise ConfigError(f"the invitation of {site} has expired", hint=again)
     _require_proof(request)
-    for name, other in listed.members.items():
+    for name, other in enrolment.members.items():
         if request.public_key in (other.public_key, *other.former_keys):
             raise ConfigError(
-                f"the key in the request of {site} is on the list already, for {name}",
-                hint="the site makes a new one: fedse site join with an empty --home",
+                f"the key in the request of {site} is already on the list, for {name}",
+                hint="ask for a new one: fedse site join INVITE --home NEW-FOLDER --env ENV",
             )
     changes = {"state": "enrolled", "nonce": "", "public_key": request.public_key}
-    return _changed(listed, site, member.model_copy(update=changes))
+    return _replace(enrolment, site, member.model_copy(update=changes))
 
 
-def with_revocation(listed: Enrolment, site: str) -> Enrolment:
-    """The site's key and its open invitation are worth nothing from here on."""
-    member = _member(listed, site)
+def with_revocation(enrolment: Enrolment, site: str) -> Enrolment:
+    """The site's key and its open invitation are no longer valid."""
+    member = _member(enrolment, site)
     former = (*member.former_keys, *filter(None, [member.public_key]))
     changes = {"state": "revoked", "nonce": "", "public_key": "", "former_keys": former}
-    return _changed(listed, site, member.model_copy(update=changes))
+    return _replace(enrolment, site, member.model_copy(update=changes))
 
 
 def read_list(path: Path) -> Enrolment:
@@ -138,39 +139,39 @@ def read_list(path: Path) -> Enrolment:
         return Enrolment.model_validate_json(path.read_bytes())
 
 
-def write_list(path: Path, listed: Enrolment) -> None:
-    write_durably(path, (json.dumps(listed.model_dump(mode="json"), indent=2) + "\n").encode())
-    path.chmod(0o600)
+def write_list(path: Path, enrolment: Enrolment) -> None:
+    text = json.dumps(enrolment.model_dump(mode="json"), indent=2) + "\n"
+    write_durably(path, text.encode(), mode=OWNER_ONLY)
 
 
-def _member(listed: Enrolment, site: str) -> Member:
-    if site not in listed.members:
+def _member(enrolment: Enrolment, site: str) -> Member:
+    if site not in enrolment.members:
         raise ConfigError(
-            f"{site!r} is no site of {listed.federation}; its sites are "
-            f"{', '.join(sorted(listed.members))}",
+            f"{site!r} is not a site of {enrolment.federation}; its sites are "
+            f"{', '.join(sorted(enrolment.members))}{did_you_mean(site, enrolment.members)}",
             hint="fedse federation status",
         )
-    return listed.members[site]
+    return enrolment.members[site]
 
 
 def _require_proof(request: EnrolmentRequest) -> None:
-    said = request.model_dump(mode="json", exclude={"proof"})
+    fields = request.model_dump(mode="json", exclude={"proof"})
     try:
         key = load_ssh_public_key(request.public_key.encode())
         if not isinstance(key, ec.EllipticCurvePublicKey) or key.curve.name != "secp384r1":
             raise ValueError("not P-384")
         proof = bytes.fromhex(request.proof)
-        key.verify(proof, ENROL_PURPOSE + canonical(said), ec.ECDSA(hashes.SHA384()))
+        key.verify(proof, ENROL_PURPOSE + canonical_json(fields), ec.ECDSA(hashes.SHA384()))
     except (InvalidSignature, UnsupportedAlgorithm, ValueError):
         raise ConfigError(
-            f"the request of {request.site} is not signed by the key it brings",
-            hint="the site sends the file again, unchanged",
+            f"the request of {request.site} is not signed by the key in it",
+            hint="ask the site to send its enrolment.json again, unchanged",
         ) from None
 
 
-def _hashed(nonce: str) -> str:
+def _hash(nonce: str) -> str:
     return hashlib.sha256(nonce.encode()).hexdigest()
 
 
-def _changed(listed: Enrolment, site: str, member: Member) -> Enrolment:
-    return listed.model_copy(update={"members": {**listed.members, site: member}})
+def _replace(enrolment: Enrolment, site: str, member: Member) -> Enrolment:
+    return enrolment.model_copy(update={"members": {**enrolment.members, site: member}})

@@ -4,10 +4,10 @@ Made once and complete; nothing in it is started here. Readable by its owner onl
 """
 
 import json
-import os
 import shutil
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -31,7 +31,7 @@ from fedse.federation.enrolment import (
 from fedse.federation.invite import Invite, fingerprint, public_hex, write_invite
 from fedse.federation.keys import Identity, make_identity
 from fedse.federation.nginx import nginx_config
-from fedse.store.files import write_durably
+from fedse.store.files import OWNER_ONLY, write_durably
 from fedse.store.run_folder import create_run, open_run
 from fedse.types import Record
 
@@ -56,9 +56,9 @@ class Card(Record):
     link_port: int
     """The SuperLink's, on the loopback address."""
     bundle: str
-    """sha256 of the app bundle sites are told to accept."""
+    """sha256 of the app bundle sites must accept."""
     fingerprint: str
-    """Of the key that signs invitations; sites hear it by another way than the invitation."""
+    """Of the key that signs invitations; sites get it over another channel than the invitation."""
 
 
 class Federation(NamedTuple):
@@ -94,12 +94,13 @@ def create(
 
     The fingerprint on the card is that of the signing key made here.
     """
-    with boundary(StoreError, f"folder {path}"):
+    elsewhere = "choose a folder you may write to: --out FOLDER"
+    with boundary(StoreError, f"{path} cannot be made", hint=elsewhere):
         try:
             path.mkdir(parents=True, mode=0o700)
         except FileExistsError:
             raise ConfigError(
-                f"{path} exists already", hint=f"name a new folder, or rm -r {path}"
+                f"{path} already exists", hint="name a new folder: --out FOLDER"
             ) from None
     path = path.resolve()
     try:
@@ -121,16 +122,16 @@ def create(
 def _make_keys(folder: Path, host: str, now: datetime) -> Ed25519PrivateKey:
     make_identity(folder, hosts=(host,), name="Fed-SE federation", days=CERTIFICATE_DAYS, now=now)
     key = Ed25519PrivateKey.generate()
-    with open(os.open(folder / SIGNING, os.O_CREAT | os.O_WRONLY, 0o600), "wb") as file:
-        file.write(key.private_bytes_raw())
+    write_durably(folder / SIGNING, key.private_bytes_raw(), mode=OWNER_ONLY)
     return key
 
 
 def open_federation(path: Path) -> Federation:
     if not (path / CARD).is_file():
         raise ConfigError(
-            f"{path} is no federation, it has no {CARD}",
-            hint=f"fedse federation create CONFIG --out {path} --host NAME",
+            f"{path} is not a federation: it has no {CARD}",
+            hint="name the federation's folder with --dir; to make one: "
+            f"fedse federation create CONFIG --out {path} --host NAME",
         )
     with boundary(StoreError, f"{path / CARD}"):
         card = Card.model_validate(tomllib.loads((path / CARD).read_text()))
@@ -141,12 +142,13 @@ def invite(federation: Federation, site: str, *, nonce: str, now: int, hours: fl
     """A file for `site` is signed and the list knows its number."""
     path, card = federation
     expires = now + round(hours * 3600)
-    listed = with_invitation(federation.sites, site, nonce=nonce, expires=expires)
+    with _hints_name(path):
+        enrolment = with_invitation(federation.sites, site, nonce=nonce, expires=expires)
     key = Ed25519PrivateKey.from_private_bytes((path / KEYS / SIGNING).read_bytes())
     run = open_run(federation.run, clock=lambda: float(now))
     run.close()
     config = run.config
-    offered = Invite(
+    invitation = Invite(
         fedse=__version__,
         federation=card.name,
         experiment=config.run.name,
@@ -167,34 +169,49 @@ def invite(federation: Federation, site: str, *, nonce: str, now: int, hours: fl
         signer=public_hex(key),
     )
     (path / "invites").mkdir(exist_ok=True, mode=0o700)
-    file = write_invite(path / "invites" / f"{site}.invite.json", offered, key)
-    write_list(path / LIST, listed)
+    file = write_invite(path / "invites" / f"{site}.invite.json", invitation, key)
+    write_list(path / LIST, enrolment)
     return file
 
 
 def enrol(federation: Federation, request: EnrolmentRequest, *, now: float) -> Path:
     """The site is on the list; the file with its public key."""
-    listed = with_enrolment(federation.sites, request, now=now)
+    with _hints_name(federation.path):
+        enrolment = with_enrolment(federation.sites, request, now=now)
     folder = federation.path / "sites"
     folder.mkdir(exist_ok=True, mode=0o700)
     key = folder / f"{request.site}.pub"
     write_durably(key, f"{request.public_key}\n".encode())
-    write_list(federation.path / LIST, listed)
+    write_list(federation.path / LIST, enrolment)
     return key
 
 
 def revoke(federation: Federation, site: str) -> None:
-    write_list(federation.path / LIST, with_revocation(federation.sites, site))
+    """The site is no longer on the list; its key is never accepted again."""
+    with _hints_name(federation.path):
+        enrolment = with_revocation(federation.sites, site)
+    write_list(federation.path / LIST, enrolment)
     (federation.path / "sites" / f"{site}.pub").unlink(missing_ok=True)
 
 
+@contextmanager
+def _hints_name(folder: Path) -> Iterator[None]:
+    """A hint that is a command for the coordinator also says for which federation."""
+    try:
+        yield
+    except ConfigError as error:
+        if error.hint.startswith("fedse federation "):
+            error.hint += f" --dir {folder}"
+        raise
+
+
 def nodes(federation: Federation) -> dict[str, int]:
-    """Ids under which the SuperLink knows the sites it was told of."""
+    """The ids under which sites are registered at the SuperLink."""
     file = federation.path / "nodes.json"
     with boundary(StoreError, f"{file}"):
-        found: dict[str, int] = json.loads(file.read_text()) if file.exists() else {}
-    return found
+        ids: dict[str, int] = json.loads(file.read_text()) if file.exists() else {}
+    return ids
 
 
-def write_nodes(federation: Federation, known: dict[str, int]) -> None:
-    write_durably(federation.path / "nodes.json", json.dumps(known, indent=2).encode())
+def write_nodes(federation: Federation, ids: dict[str, int]) -> None:
+    write_durably(federation.path / "nodes.json", json.dumps(ids, indent=2).encode())

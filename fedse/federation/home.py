@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import tomlkit
 
-from fedse.adapters.base import spec_of
+from fedse.adapters.base import SHIPPED, spec_of
 from fedse.config.file import dump_config, load_config, parse_config
 from fedse.config.schema import Config
 from fedse.errors import ConfigError, MachineError, StoreError, boundary
@@ -30,7 +30,7 @@ SITE, EXPERIMENT, POLICY, AUTHORITY, REQUEST = (
     "ca.crt",
     "enrolment.json",
 )
-# Other members' environments are theirs; the schema wants a word.
+# The environments of other members are not known here, but the schema requires a value.
 ELSEWHERE = "elsewhere"
 
 
@@ -73,7 +73,7 @@ def agreed_config(
     """The experiment as this site will run it; refused unless the digests follow from it."""
     own = {"name": invite.site, "env": env, "options": dict(options)}
     others = [{"name": n, "env": ELSEWHERE} for n in invite.members if n != invite.site]
-    model = {**invite.settings.get("model", {}), "base": base or invite.base}
+    model = {**invite.settings.get("model", {}), "base": _whole(base) if base else invite.base}
     raw = {**invite.settings, "model": model, "clients": [own, *others]}
     config = parse_config(tomlkit.dumps(raw), f"settings in the invitation of {invite.site}")
     if config.run.name != invite.experiment or config.agreed_digest() != invite.agreed:
@@ -81,13 +81,25 @@ def agreed_config(
             "the invitation's digest does not follow from its settings with this fedse",
             hint=f"install fedse {invite.fedse}, or ask for a new invitation",
         )
-    if spec_of(config).identity != invite.spec:
+    again = f"add --base FOLDER to the command: the folder with your copy of {invite.base}"
+    try:
+        identity = spec_of(config).identity
+    except MachineError as error:
+        raise MachineError(
+            f"the federation's base model {invite.base!r} is not here: {error}", hint=again
+        ) from error
+    if identity != invite.spec:
         raise MachineError(
             f"the base model {config.model.base!r} here is not the federation's "
             f"({invite.base}): other weights, tokenizer or layout",
-            hint="name the folder of the right one: fedse site join ... --base FOLDER",
+            hint=again,
         )
     return config
+
+
+def _whole(base: str) -> str:
+    """A name of a shipped model, or the folder as it is found from anywhere."""
+    return base if base in SHIPPED else str(Path(base).expanduser().resolve())
 
 
 def join(invite: Invite, config: Config, path: Path, *, bundle: str) -> Home:
@@ -99,10 +111,11 @@ def join(invite: Invite, config: Config, path: Path, *, bundle: str) -> Home:
         )
     if (path / SITE).exists():
         raise ConfigError(
-            f"{path} belongs to a federation already",
-            hint="name a new folder with --home; a home keeps one federation's experience",
+            f"{path} already belongs to a federation, and a folder holds the data of one",
+            hint="name a new folder: --home FOLDER",
         )
-    with boundary(StoreError, f"site folder {path}"):
+    elsewhere = "choose a folder you may write to: --home FOLDER"
+    with boundary(StoreError, f"{path} cannot be made a site's folder", hint=elsewhere):
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
         key = make_node_key(path)
         write_durably(path / AUTHORITY, invite.ca.encode())
@@ -129,21 +142,26 @@ def open_home(path: Path) -> Home:
     """The site in `path`, still what it agreed to be: settings, base model and rules."""
     if not (path / SITE).is_file():
         raise ConfigError(
-            f"{path} is no site's home, it has no {SITE}",
-            hint=f"fedse site join INVITE --home {path} --env ENV",
+            f"{path} is not the home of a site: it has no {SITE}",
+            hint="name the site's folder with --home; to make one: "
+            f"fedse site join INVITE --home {path} --env ENV",
         )
     with boundary(StoreError, f"{path / SITE}"):
         card = SiteCard.model_validate(tomllib.loads((path / SITE).read_text()))
     config = load_config(path / EXPERIMENT)
     if config.agreed_digest() != card.agreed:
         raise ConfigError(
-            f"{path / EXPERIMENT} is not what was agreed any more",
+            f"{path / EXPERIMENT} is no longer what was agreed",
             hint="undo the change; env, options, base, threads and workers are yours to change",
         )
-    if spec_of(config).identity != card.spec:
+    hint = f"put it back, or set model.base in {path / EXPERIMENT} to the folder that has it"
+    try:
+        same = spec_of(config).identity == card.spec
+    except MachineError as error:
+        raise MachineError(f"the base model is gone: {error}", hint=hint) from error
+    if not same:
         raise MachineError(
-            f"the base model {config.model.base!r} is not the one agreed on",
-            hint=f"put it back, or name it in {path / EXPERIMENT}",
+            f"the base model {config.model.base!r} is not the one agreed on", hint=hint
         )
     read_rules(path / POLICY)
     return Home(path.resolve(), card, config)

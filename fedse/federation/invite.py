@@ -1,7 +1,7 @@
 """One signed file per site: whom to join, what was agreed, until when, and a number used once.
 
-The signature proves that nothing in the file was changed. Whose it is, only the fingerprint of
-the signing key can prove, which the site hears by another way (a telephone call) and gives.
+The signature proves that nothing in the file was changed. Only the fingerprint of the signing key
+proves who signed it; the site gets it over another channel (a telephone call) and enters it.
 """
 
 import hashlib
@@ -14,11 +14,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from pydantic import ValidationError
 
 from fedse.errors import ConfigError, MachineError, boundary
-from fedse.store.files import write_durably
-from fedse.types import Record
+from fedse.store.files import OWNER_ONLY, write_durably
+from fedse.types import Record, canonical_json
 
 VERSION = 1
-# Keeps a signature of ours from meaning anything as a signature of something else.
+# Keeps a signature of ours from being valid for anything else.
 INVITE_PURPOSE = b"fedse invite 1\n"
 # An invitation has a few kilobytes; nothing longer is read.
 MAX_BYTES = 256 * 1024
@@ -39,7 +39,7 @@ class Invite(Record):
     server: str
     """host:port of the fleet proxy."""
     ca: str
-    """PEM of the one authority a site believes about the server."""
+    """PEM of the one authority a site trusts about the server."""
     settings: dict[str, Any]
     """The experiment without its clients and without where the base model lies."""
     agreed: str
@@ -47,7 +47,7 @@ class Invite(Record):
     spec: str
     """Identity of the adapter: base weights and layout."""
     base: str
-    """Name of the base model; which one it must be is said by `spec`."""
+    """Name of the base model; `spec` decides which one it must be."""
     bundle: str
     """sha256 of the app bundle the server will send; nothing else is unpacked at the site."""
     nonce: str
@@ -58,42 +58,37 @@ class Invite(Record):
     """The coordinator's Ed25519 public key, hex."""
 
 
-def canonical(value: object) -> bytes:
-    """The same bytes for the same content, however a file was indented or ordered."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
-
-
 def public_hex(key: Ed25519PrivateKey) -> str:
     return key.public_key().public_bytes_raw().hex()
 
 
 def fingerprint(signer: str) -> str:
-    """128 bits of the signing key's sha256 in groups of four, to be read out aloud."""
+    """128 bits of the signing key's sha256 in groups of four, to be read aloud."""
     digest = hashlib.sha256(bytes.fromhex(signer)).hexdigest()[:FINGERPRINT_CHARACTERS]
     return "-".join(digest[i : i + 4] for i in range(0, len(digest), 4))
 
 
 def write_invite(path: Path, invite: Invite, key: Ed25519PrivateKey) -> Path:
     """`path` holds the invitation with a signature over all of it."""
-    said = invite.model_dump(mode="json")
-    signature = key.sign(INVITE_PURPOSE + canonical(said)).hex()
-    text = json.dumps({"invite": said, "signature": signature}, indent=2) + "\n"
-    write_durably(path, text.encode())
-    path.chmod(0o600)
+    fields = invite.model_dump(mode="json")
+    signature = key.sign(INVITE_PURPOSE + canonical_json(fields)).hex()
+    text = json.dumps({"invite": fields, "signature": signature}, indent=2) + "\n"
+    write_durably(path, text.encode(), mode=OWNER_ONLY)
     return path
 
 
 def read_invite(path: Path, *, trusted: str, now: float) -> Invite:
     """The invitation in `path`: unchanged, of the key with fingerprint `trusted`, not expired."""
-    said, signature = _parts(path)
-    _require_signature(path, said, signature)
+    fields, signature = _parts(path)
+    _require_signature(path, fields, signature)
     try:
-        invite = Invite.model_validate_json(canonical(said), strict=True)
+        invite = Invite.model_validate_json(canonical_json(fields), strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise ConfigError(
-            f"{path}: {where}: {first['msg']}", hint="ask for an invitation of your fedse's version"
+            f"{path}: {where}: {first['msg']}",
+            hint="ask for an invitation for this fedse version",
         ) from None
     if invite.version != VERSION:
         raise ConfigError(
@@ -119,18 +114,18 @@ def _parts(path: Path) -> tuple[dict[str, Any], str]:
     with boundary(ConfigError, f"invitation {path}"):
         whole = json.loads(data) if len(data) <= MAX_BYTES else None
     match whole:
-        case {"invite": dict(said), "signature": str(signature), **more} if not more:
-            return said, signature
+        case {"invite": dict(fields), "signature": str(signature), **more} if not more:
+            return fields, signature
     raise ConfigError(
-        f"{path} is no invitation: expected JSON with exactly invite and signature",
+        f"{path} is not an invitation: expected JSON with exactly invite and signature",
         hint="ask the coordinator for: fedse federation invite SITE",
     )
 
 
-def _require_signature(path: Path, said: dict[str, Any], signature: str) -> None:
+def _require_signature(path: Path, fields: dict[str, Any], signature: str) -> None:
     try:
-        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(str(said.get("signer"))))
-        key.verify(bytes.fromhex(signature), INVITE_PURPOSE + canonical(said))
+        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(str(fields.get("signer"))))
+        key.verify(bytes.fromhex(signature), INVITE_PURPOSE + canonical_json(fields))
     except (InvalidSignature, ValueError):
         raise ConfigError(
             f"{path} was changed after it was signed, or its signature is broken",
@@ -138,14 +133,14 @@ def _require_signature(path: Path, said: dict[str, Any], signature: str) -> None
         ) from None
 
 
-def _require_trusted(path: Path, found: str, trusted: str) -> None:
+def _require_trusted(path: Path, signer: str, trusted: str) -> None:
     if not trusted:
         raise ConfigError(
-            f"{path} is signed by the key {found}; whose that is, only the coordinator can say",
-            hint=f"ask them by telephone; if it is theirs: add --fingerprint {found}",
+            f"{path} is signed by the key {signer}; ask the coordinator whether it is theirs",
+            hint=f"ask by telephone; if it is theirs, add --fingerprint {signer}",
         )
-    if trusted.strip().lower() != found:
+    if trusted.strip().lower() != signer:
         raise ConfigError(
-            f"{path} is signed by the key {found}, expected {trusted}",
+            f"{path} is signed by the key {signer}, expected {trusted}",
             hint="somebody else made this file: ask the coordinator for theirs",
         )

@@ -1,10 +1,9 @@
 """Keys and certificates of a deployment: an own authority, the server's certificate, node keys.
 
 Private keys are readable by their owner only. The authority's key is never written: it signs one
-server certificate and is forgotten, so the file cannot be stolen.
+server certificate and is discarded, so it cannot be stolen.
 """
 
-import os
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -21,6 +20,8 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from fedse.store.files import OWNER_ONLY, write_durably
 
 VALID_DAYS = 90
 # Clocks of two machines may differ by this much before a new certificate is refused.
@@ -140,6 +141,5 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
 
 
 def _write(path: Path, data: bytes) -> Path:
-    with open(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(data)
+    write_durably(path, data, mode=OWNER_ONLY)
     return path

@@ -1,7 +1,7 @@
 """An nginx configuration that lets sites reach Flower's fleet routes and nothing else.
 
-In Flower 1.41 one port serves the fleet, control and runtime routes, and the control routes ask
-nobody who they are: whoever reaches them can register nodes and submit code. So the SuperLink
+In Flower 1.41 one port serves the fleet, control and runtime routes, and the control routes
+have no authentication: whoever reaches them can register nodes and submit code. So the SuperLink
 listens on the loopback address, and nginx passes on the requests named here one by one. Each
 location names the path it passes on, so no spelling of another path can reach the SuperLink.
 """
@@ -62,8 +62,14 @@ def nginx_config(folder: Path, *, host: str, port: int, link_port: int) -> str:
     upstream = f"https://127.0.0.1:{link_port}"
     paths = [f"/v1/fleet/{route}" for route in FLEET_ROUTES]
     locations = [_LOCATION.format(path=path, upstream=upstream) for path in paths]
-    # A federation of one machine is not for others to reach.
-    listen = f"127.0.0.1:{port}" if host in ("localhost", "127.0.0.1") else port
+    address = listen_address(host)
+    listen = f"{address}:{port}" if address else port
     return _CONFIG.format(
         folder=folder, host=host, listen=listen, max_body=MAX_BODY, locations="\n".join(locations)
     )
+
+
+def listen_address(host: str) -> str:
+    """The address nginx listens at; empty = every address of this machine."""
+    # A federation of one machine is not for others to reach.
+    return "127.0.0.1" if host in ("localhost", "127.0.0.1") else ""

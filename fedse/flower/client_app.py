@@ -17,7 +17,7 @@ from fedse.site.socket_client import ask_site, ask_until_served
 FAILED = "the site could not pass the message to its worker"
 # Seconds in which a worker that died is started again and has loaded its model.
 PATIENCE = 60.0
-# So many deaths over one request are not by accident.
+# A worker that dies this often over one request does not die by accident.
 TRIES = 5
 
 app = ClientApp()
@@ -51,7 +51,7 @@ def forward(message: Message, context: Context) -> RecordDict:
 
 
 def _worker(context: Context) -> tuple[Path, int | None]:
-    """The socket to ask; a real site's own setting goes before anything the server says."""
+    """The socket to ask; a real site's own setting overrides anything the server sends."""
     if "site" in context.node_config:
         return Path(str(context.node_config["site"])), None
     place = int(context.node_config["partition-id"])

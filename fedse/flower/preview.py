@@ -20,12 +20,29 @@ from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 from fedse.federation.enrolment import EnrolmentRequest
 from fedse.federation.nginx import FLEET_ROUTES
 from fedse.flower.client_app import FAILED
-from fedse.flower.messages.wire import ADAPTER, FLOATS, INTEGERS, MAX_COUNT, REPLY, reply_content
+from fedse.flower.messages.wire import ADAPTER, INTEGERS, MAX_COUNT, REPLY, reply_content
 from fedse.flower.patches.bundle_guard import REFUSED
-from fedse.site.socket_client import SiteReply
+from fedse.protocol import SiteReply
 from fedse.types import AdapterSpec, ClientStats, Record, Task, Trajectory, Turn
 
-EXAMPLE_COUNT, EXAMPLE_NUMBER = 12, 0.5
+EXAMPLE = ClientStats(
+    played=48,
+    succeeded=31,
+    broken=2,
+    truncated=9,
+    added=17,
+    buffered=112,
+    loss=0.412,
+    steps=28,
+    eval_played=60,
+    eval_succeeded=25,
+    entropy=1.87,
+    distinct=0.83,
+    rollout_seconds=14.2,
+    train_seconds=21.7,
+    eval_seconds=6.5,
+)
+"""Every number another one, so that each can be told from the others."""
 
 
 class Field(Record):
@@ -70,8 +87,9 @@ class Preview(Record):
 
 def preview(spec: AdapterSpec, *, place: int) -> Preview:
     """Of the client at `place` among the members in sorted order."""
-    typical = _content(spec, place, EXAMPLE_COUNT, EXAMPLE_NUMBER)
-    longest = _content(spec, place, MAX_COUNT, EXAMPLE_NUMBER)
+    typical = _content(spec, place, EXAMPLE)
+    longest_counts = dict.fromkeys(INTEGERS, MAX_COUNT)
+    longest = _content(spec, place, EXAMPLE.model_copy(update=longest_counts))
     parts = tuple(PackedPart(kind=kind, bytes=size) for kind, size in serialised(typical))
     return Preview(
         numbers=_fields(typical[REPLY]),
@@ -97,12 +115,10 @@ def serialised(content: RecordDict) -> list[tuple[str, int]]:
     ]
 
 
-def _content(spec: AdapterSpec, place: int, count: int, number: float) -> RecordDict:
-    values: dict[str, Any] = dict.fromkeys(INTEGERS, count)
-    values |= dict.fromkeys(FLOATS, number)
+def _content(spec: AdapterSpec, place: int, stats: ClientStats) -> RecordDict:
     # Zeros would be packed the same, but equal chunks of a large adapter would count only once.
     adapter = (spec.header + _uneven(4 * spec.size))[: spec.nbytes]
-    return reply_content(SiteReply(place, ClientStats.model_validate(values), adapter))
+    return reply_content(SiteReply(stats, adapter, client=place))
 
 
 def _uneven(size: int) -> bytes:
@@ -134,10 +150,12 @@ class _Unsent:
 def _headers() -> dict[str, str]:
     unsent = _Unsent()
     # Built as Flower's SuperNode builds its own (flwr.supernode.fleet_http_connection).
-    says = [
+    interceptors = [
         RuntimeVersionHttpInterceptor("SuperNode"),
         NodeAuthHttpInterceptor(*generate_key_pairs()),
     ]
-    with FleetHttpClient.from_server_address("server", True, None, [*says, unsent]) as client:
+    with FleetHttpClient.from_server_address(
+        "server", True, None, [*interceptors, unsent]
+    ) as client:
         client.PullMessages(PullMessagesRequest())
     return unsent.headers

@@ -1,6 +1,6 @@
 """The Flower side of the server: runs the round loop over the run folder it is given.
 
-The round loop is fedse.drivers.loop's, so a run that ended goes on at its last committed round
+The round loop is fedse.drivers.loop's, so a run that ended continues after its last committed round
 when it is submitted again.
 """
 
@@ -35,7 +35,7 @@ def main(grid: Grid, context: Context) -> None:
     with held(folder), closing(open_run(folder, clock=time.time, observers=[_print])) as run:
         bound_pulls(run.spec.nbytes)
         join = float(context.run_config["join-seconds"])
-        # Nodes of a simulation have no names of their own by which they could be missed.
+        # Nodes of a simulation have no names by which a missing one could be noticed.
         well = None if context.run_config["sites"] else answered_last(run)
         federate(run, GridAsk(grid, run, join_seconds=join, well=well), clock=time.time)
 
@@ -48,5 +48,5 @@ def answered_last(run: Run) -> tuple[str, ...] | None:
 
 def _print(event: str, facts: Mapping[str, Fact]) -> None:
     """Flower takes what is printed as the run's log, which `flwr log` shows."""
-    shown = " ".join(f"{name}={fact}" for name, fact in facts.items() if name != "event")
-    print(f"{event} {shown}", flush=True)
+    details = " ".join(f"{name}={fact}" for name, fact in facts.items() if name != "event")
+    print(f"{event} {details}", flush=True)

@@ -1,18 +1,17 @@
 """A ledger: an append-only file in which no line can be changed, moved or taken out unnoticed.
 
 A line is canonical JSON with the hash of the line before it, its own hash and an Ed25519
-signature of that; the first names the public key, so the file can be verified alone. What a cut
-at the end takes away no chain can show: that is found against the owner's database
-(fedse.ledger.record) or against a head, the last line's hash, that another party was told.
+signature of that; the first names the public key, so the file can be verified alone. A chain
+cannot show that its last lines were cut off: this needs the owner's database
+(fedse.ledger.record), or a head, the last line's hash, that another party was given.
 
-A line is on disk before `append` returns. A write that was cut short is mended at the next
-opening, and no complete line is lost by that.
+A line is on disk before `append` returns. A write that was cut short is repaired when the ledger
+is next opened, and no complete line is lost by that.
 """
 
 import fcntl
 import json
 import os
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +21,9 @@ from pydantic import ValidationError
 
 from fedse.errors import StoreError, boundary
 from fedse.ledger.keys import Signer, new_signer, same_signer, signed_by
-from fedse.types import Clock, Record, digest_of
+from fedse.store.files import sync_folder
+from fedse.store.lock import take_lock
+from fedse.types import Clock, Record, canonical_json, digest_of
 
 FILE = "ledger.jsonl"
 FORMAT = 1
@@ -31,8 +32,8 @@ Role = Literal["server", "client"]
 ROLES = get_args(Role)
 BEFORE_ALL = "0" * 64
 """What the first line names as the hash of the line before it."""
-PATIENCE_SECONDS = 10.0
-"""A line takes milliseconds; whoever holds the file longer is not writing one."""
+PATIENCE_SECONDS, LOOK_SECONDS = 10.0, 0.02
+"""Writing a line takes milliseconds; a process that holds the file longer is not writing one."""
 
 Facts = Mapping[str, Any]
 
@@ -60,7 +61,7 @@ class Entry(Record):
     @property
     def text(self) -> bytes:
         """The line itself, without its end."""
-        return canonical({**self.content, "hash": self.hash, "signature": self.signature})
+        return canonical_json({**self.content, "hash": self.hash, "signature": self.signature})
 
     @property
     def line(self) -> int:
@@ -84,14 +85,8 @@ class Examined(NamedTuple):
     finding: Finding | None
 
 
-def canonical(value: object) -> bytes:
-    """The one way to write `value` as JSON: sorted keys, no spaces, ASCII, no NaN."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return text.encode("ascii")
-
-
-def sealed(
-    before: Entry | None, kind: str, facts: Facts, *, time: float, pen: Signer | None
+def seal(
+    before: Entry | None, kind: str, facts: Facts, *, time: float, signer: Signer | None
 ) -> Entry:
     """The line that follows `before`."""
     content: dict[str, Any] = {
@@ -102,7 +97,7 @@ def sealed(
         "previous": before.hash if before else BEFORE_ALL,
     }
     hashed = digest_of(content)
-    signature = pen.sign(_message(hashed)).hex() if pen else None
+    signature = signer.sign(_message(hashed)).hex() if signer else None
     return Entry(**content, hash=hashed, signature=signature)
 
 
@@ -113,7 +108,9 @@ def examine(data: bytes) -> Examined:
     for number, line in enumerate(lines, start=1):
         entry = _read(line)
         if entry is None:
-            return Examined(tuple(entries), torn, Finding(number, "is no ledger line as written"))
+            return Examined(
+                tuple(entries), torn, Finding(number, "is not a ledger line as written")
+            )
         reason = _fault(entry, entries)
         if reason:
             return Examined(tuple(entries), torn, Finding(number, reason))
@@ -137,12 +134,12 @@ class Ledger:
             entries = self._load(file)
             if entries:
                 key = entries[0].facts["key"]
-                self._pen = same_signer(folder, key) if key is not None else None
+                self._signer = same_signer(folder, key) if key is not None else None
                 return
-            self._pen = new_signer(folder)
-            key = self._pen.public if self._pen else None
+            self._signer = new_signer(folder)
+            key = self._signer.public if self._signer else None
             self._write(file, GENESIS, {"format": FORMAT, "role": role, "name": name, "key": key})
-            _sync_folder(folder)
+            sync_folder(folder)
 
     def append(self, kind: str, facts: Facts) -> Entry:
         """The line is on disk."""
@@ -158,19 +155,19 @@ class Ledger:
 
     def _load(self, file: BinaryIO) -> tuple[Entry, ...]:
         file.seek(0)
-        found = _mended(file, examine(file.read()))
-        if found.finding:
-            line, reason = found.finding
+        examined = _repair(file, examine(file.read()))
+        if examined.finding:
+            line, reason = examined.finding
             raise StoreError(
                 f"ledger {self.path}, line {line} {reason}",
                 hint="find out who changed it; to go on with a new ledger, move it away",
             )
-        self._last = found.entries[-1] if found.entries else None
+        self._last = examined.entries[-1] if examined.entries else None
         self._size = file.seek(0, os.SEEK_END)
-        return found.entries
+        return examined.entries
 
     def _write(self, file: BinaryIO, kind: str, facts: Facts) -> Entry:
-        entry = sealed(self._last, kind, facts, time=round(self._clock(), 3), pen=self._pen)
+        entry = seal(self._last, kind, facts, time=round(self._clock(), 3), signer=self._signer)
         _append_durably(file, entry.text + b"\n")
         self._last, self._size = entry, file.tell()
         return entry
@@ -185,7 +182,7 @@ class Ledger:
 
 
 def _message(hashed: str) -> bytes:
-    """What is signed: tells a line of a ledger from anything else the key might ever sign."""
+    """What is signed: marked as a ledger's line, unlike anything else the key might ever sign."""
     return b"fedse ledger 1\n" + hashed.encode()
 
 
@@ -235,18 +232,18 @@ def _signature_fault(entry: Entry, key: str | None) -> str:
     return ""
 
 
-def _mended(file: BinaryIO, found: Examined) -> Examined:
+def _repair(file: BinaryIO, examined: Examined) -> Examined:
     """The file ends with a whole line; what was written of one that was cut short is gone."""
-    if not found.torn or found.finding:
-        return found
+    if not examined.torn or examined.finding:
+        return examined
     file.seek(0)
     whole = examine(file.read() + b"\n")
     if whole.finding is None:  # only its line end was missing
         _append_durably(file, b"\n")
         return whole
-    file.truncate(file.seek(0, os.SEEK_END) - len(found.torn))
+    file.truncate(file.seek(0, os.SEEK_END) - len(examined.torn))
     os.fsync(file.fileno())
-    return found._replace(torn=b"")
+    return examined._replace(torn=b"")
 
 
 def _append_durably(file: BinaryIO, data: bytes) -> None:
@@ -257,23 +254,8 @@ def _append_durably(file: BinaryIO, data: bytes) -> None:
 
 
 def _lock(file: BinaryIO, how: int, path: Path) -> None:
-    ends = time.monotonic() + PATIENCE_SECONDS
-    while True:
-        try:
-            fcntl.flock(file, how | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() >= ends:
-                raise StoreError(
-                    f"ledger {path} was held by another process for {PATIENCE_SECONDS:.0f} s",
-                    hint=f"lsof {path}",
-                ) from None
-            time.sleep(0.02)
-
-
-def _sync_folder(folder: Path) -> None:
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
+    if not take_lock(file, how, seconds=PATIENCE_SECONDS, every=LOOK_SECONDS):
+        raise StoreError(
+            f"ledger {path} was held by another process for {PATIENCE_SECONDS:.0f} s",
+            hint=f"lsof {path}",
+        )

@@ -1,4 +1,4 @@
-"""What a line of a ledger says of a round: names, digests and numbers, made from a database.
+"""What a line of a ledger says about a round: names, digests and numbers, made from a database.
 
 A server's lines follow from its committed rounds, a client's from its outbox, so a line can be
 made again as long as these are there. Databases are opened for reading only. A client's line is
@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 
 from fedse.errors import StoreError, boundary
 from fedse.ledger.chain import Entry, Finding
-from fedse.store.buffer import Finished
+from fedse.protocol import SiteReply
 from fedse.types import CLIENT_NAME, ClientStats, Exclusion, Record, RoundResult
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -58,7 +58,7 @@ class AnswerEntry(Record):
     round: int
     request: Digest
     received: Digest | None
-    """Digest of the adapter that came with the request; None = not known any more."""
+    """Digest of the adapter that came with the request; None = no longer known."""
     sent: Digest | None
     """Digest of the adapter that answers it; None = no vote."""
     bytes_down: int | None
@@ -89,7 +89,7 @@ SHAPES: Mapping[str, type[Record]] = {
 
 
 def round_entries(entries: Sequence[Entry]) -> list[tuple[int, RoundEntry]]:
-    """Line number and content of the lines that tell of rounds."""
+    """Line number and content of the lines about rounds."""
     return [(e.line, RoundEntry.model_validate(e.facts)) for e in entries if e.kind == "round"]
 
 
@@ -105,7 +105,7 @@ def shape_fault(entries: Sequence[Entry]) -> Finding | None:
                 SHAPES[entry.kind].model_validate(entry.facts)
         except ValidationError as error:
             where = ".".join(map(str, error.errors()[0]["loc"]))
-            return Finding(entry.line, f"is no line of kind {entry.kind}: see {where}")
+            return Finding(entry.line, f"is not a line of kind {entry.kind}: see {where}")
     return None
 
 
@@ -115,11 +115,11 @@ def round_entry(result: RoundResult) -> RoundEntry:
 
 
 def answer_entry(
-    key: OutboxKey, done: Finished, *, received: str | None, bytes_down: int | None
+    key: OutboxKey, reply: SiteReply, *, received: str | None, bytes_down: int | None
 ) -> AnswerEntry:
-    """What is told of `done`, the answer to the request of that key."""
+    """The entry for `reply`, the answer to the request of that key."""
     experiment, round, request = key
-    adapter = done.adapter
+    adapter = reply.adapter
     return AnswerEntry(
         experiment=experiment,
         round=round,
@@ -128,7 +128,7 @@ def answer_entry(
         sent=None if adapter is None else hashlib.sha256(adapter).hexdigest(),
         bytes_down=bytes_down,
         bytes_up=len(adapter or b""),
-        episodes=done.stats.model_dump(include=set(get_args(Count))),
+        episodes=reply.stats.model_dump(include=set(get_args(Count))),
     )
 
 
@@ -139,20 +139,20 @@ def committed_rounds(database: Path) -> dict[int, RoundResult]:
     return {result.index: result for result in results}
 
 
-def outbox_answers(database: Path, *, but: set[OutboxKey] | None = None) -> Iterator[AnswerEntry]:
+def outbox_answers(database: Path, *, skip: set[OutboxKey] | None = None) -> Iterator[AnswerEntry]:
     """The finished answers in a buffer, the oldest round first; one adapter in memory at a time."""
     keys = _rows(database, "SELECT experiment, round, request FROM outbox ORDER BY round")
     for experiment, round, request in keys:
         key = (str(experiment), int(round), str(request))
-        if key in (but or ()):
+        if key in (skip or ()):
             continue
         query = "SELECT stats, adapter FROM outbox WHERE (experiment, round, request) = (?, ?, ?)"
         for stats, adapter in _rows(database, query, key):
-            done = Finished(ClientStats.model_validate_json(stats), adapter)
-            yield answer_entry(key, done, received=None, bytes_down=None)
+            reply = SiteReply(ClientStats.model_validate_json(stats), adapter)
+            yield answer_entry(key, reply, received=None, bytes_down=None)
 
 
-def _rows(database: Path, query: str, given: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+def _rows(database: Path, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
     if not database.is_file():
         return []
     address = f"{database.resolve().as_uri()}?mode=ro"
@@ -160,4 +160,4 @@ def _rows(database: Path, query: str, given: Sequence[object] = ()) -> list[tupl
         boundary(StoreError, f"read {database}"),
         closing(sqlite3.connect(address, uri=True, timeout=30.0)) as db,
     ):
-        return db.execute(query, given).fetchall()
+        return db.execute(query, parameters).fetchall()

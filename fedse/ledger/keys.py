@@ -4,13 +4,12 @@ Needs the package `cryptography`. Where it is not installed a new ledger is chai
 and says so; one that is signed is neither continued nor verified without it.
 """
 
-import os
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from fedse.errors import ConfigError, MachineError, StoreError, boundary
+from fedse.errors import ConfigError, StoreError, boundary, is_installed, require_packages
+from fedse.store.files import OWNER_ONLY, write_durably
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -27,16 +26,12 @@ class Signer(NamedTuple):
 
 
 def signing_works() -> bool:
-    return find_spec("cryptography") is not None
+    return is_installed("cryptography")
 
 
 def require_signing() -> None:
     """Ed25519 is there, or the error says which line installs it."""
-    if not signing_works():
-        raise MachineError(
-            "a signed ledger needs cryptography, not installed here",
-            hint="pip install cryptography (it comes with fed-se[flower])",
-        )
+    require_packages("a signed ledger", "cryptography", extra="flower")
 
 
 def new_signer(folder: Path) -> Signer | None:
@@ -53,7 +48,8 @@ def new_signer(folder: Path) -> Signer | None:
             )
 
             form = (Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-            _write_whole(folder / PRIVATE, Ed25519PrivateKey.generate().private_bytes(*form))
+            made = Ed25519PrivateKey.generate().private_bytes(*form)
+            write_durably(folder / PRIVATE, made, mode=OWNER_ONLY)
         return _signer(folder)
 
 
@@ -66,14 +62,14 @@ def same_signer(folder: Path, public: str) -> Signer:
             hint=f"put the key back, or move ledger.jsonl and {PUBLIC} away to begin a new ledger",
         )
     with boundary(StoreError, f"ledger key in {folder}"):
-        pen = _signer(folder)
-    if pen.public != public:
+        signer = _signer(folder)
+    if signer.public != public:
         raise StoreError(
             f"the ledger in {folder} is signed with key {public[:12]}, "
-            f"{PRIVATE} is {pen.public[:12]}",
+            f"{PRIVATE} is {signer.public[:12]}",
             hint="put the key back, or move ledger.jsonl away to begin a new ledger",
         )
-    return pen
+    return signer
 
 
 def read_public(path: Path) -> str:
@@ -100,7 +96,7 @@ def signed_by(public: str, message: bytes, signature: str) -> bool:
         Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)).verify(raw, message)
     except (InvalidSignature, ValueError):
         return False
-    # Hex has two spellings of a letter; one signature has one spelling.
+    # Hex digits may be upper or lower case; only lower case is accepted.
     return raw.hex() == signature
 
 
@@ -112,7 +108,7 @@ def _signer(folder: Path) -> Signer:
     if not isinstance(key, Ed25519PrivateKey):
         raise StoreError(f"{folder / PRIVATE}: expected an Ed25519 key, got {type(key).__name__}")
     if not (folder / PUBLIC).exists():
-        _write_whole(folder / PUBLIC, _public_pem(key))
+        write_durably(folder / PUBLIC, _public_pem(key), mode=OWNER_ONLY)
     return Signer(key.public_key().public_bytes_raw().hex(), key.sign)
 
 
@@ -121,13 +117,3 @@ def _public_pem(key: "Ed25519PrivateKey") -> bytes:
 
     form = (Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     return key.public_key().public_bytes(*form)
-
-
-def _write_whole(target: Path, data: bytes) -> None:
-    """`target` is all there and its owner's alone, or not there."""
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
-    with open(os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.rename(target)

@@ -1,8 +1,8 @@
-"""Who writes what into a ledger and when, and whether that is all its owner's database knows.
+"""What is written into a ledger and when, and whether it agrees with its owner's database.
 
-A line is written after the commit it tells of and before anybody hears of it. A line that a
-crash kept from being written is written at the next start, marked `recovered`; until then, and
-if the end of the file was cut off, verifying finds it missing.
+A line is written after the commit it records and before that is announced. A line that a crash
+prevented is written at the next start, marked `recovered`; until then, and if the end of the file
+was cut off, verifying reports it as missing.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ RECOVERED = {"recovered": True}
 
 
 class Verdict(NamedTuple):
-    """A ledger and what was found out about it."""
+    """A ledger and the result of verifying it."""
 
     path: Path
     entries: tuple[Entry, ...]
@@ -47,21 +47,21 @@ class Verdict(NamedTuple):
 
 
 def run_ledger(run: Run, *, clock: Clock) -> Ledger:
-    """The server's ledger, telling of all that the run has committed."""
+    """The server's ledger, with a line for every round the run has committed."""
     ledger = Ledger(run.path, role="server", name=run.path.name, clock=clock)
     entries, committed = ledger.read(), {result.index: result for result in run.results()}
-    wrong = shape_fault(entries) or _server_fault(entries, committed)
-    if wrong:
+    finding = shape_fault(entries) or _server_fault(entries, committed)
+    if finding:
         raise StoreError(
-            f"ledger {ledger.path}, line {wrong.line} {wrong.reason}",
-            hint="was the run put back to an older state? to begin a new ledger, move this away",
+            f"ledger {ledger.path}, line {finding.line} {finding.reason}",
+            hint="was the run restored to an older state? to begin a new ledger, move this away",
         )
     begun = [entry.facts for entry in entries if entry.kind == "begun"]
     if begun[-1:] != [facts := _begun(run)]:
         ledger.append("begun", facts)
-    for number in _untold_rounds(entries, committed):
-        told = round_entry(committed[number])
-        _append(ledger, "round", told.model_copy(update=RECOVERED))
+    for number in _unrecorded_rounds(entries, committed):
+        recovered = round_entry(committed[number]).model_copy(update=RECOVERED)
+        _append(ledger, "round", recovered)
     return ledger
 
 
@@ -76,32 +76,32 @@ def note_end(ledger: Ledger, rounds: int, adapter: str) -> None:
         ledger.append("finished", {"rounds": rounds, "adapter": adapter})
 
 
-def note_answer(home: Path, client: str, told: AnswerEntry, *, fresh: bool, clock: Clock) -> None:
+def note_answer(home: Path, client: str, answer: AnswerEntry, *, fresh: bool, clock: Clock) -> None:
     """The answer has its line, and so has every earlier one; one given again is `resent`."""
     ledger = Ledger(home, role="client", name=client, clock=clock)
-    known = {earlier.key: earlier.sent for _, earlier in answer_entries(ledger.read())}
-    for earlier in outbox_answers(home / "buffer.db", but={*known, told.key}):
+    sent = {earlier.key: earlier.sent for _, earlier in answer_entries(ledger.read())}
+    for earlier in outbox_answers(home / "buffer.db", skip={*sent, answer.key}):
         _append(ledger, "answered", earlier.model_copy(update=RECOVERED))
     if fresh:
-        _append(ledger, "answered", told)
-    elif told.key not in known or known[told.key] != told.sent:
-        _append(ledger, "answered", told.model_copy(update=RECOVERED))
+        _append(ledger, "answered", answer)
+    elif answer.key not in sent or sent[answer.key] != answer.sent:
+        _append(ledger, "answered", answer.model_copy(update=RECOVERED))
     else:
-        again = told.model_dump(include=set(ResentEntry.model_fields))
+        again = answer.model_dump(include=set(ResentEntry.model_fields))
         _append(ledger, "resent", ResentEntry(**again))
 
 
 def ledgers_in(folder: Path) -> list[Path]:
     """The ledgers of a run or of a site's home: its own first, then those of clients inside."""
     inside = ("*", "clients/*", "flower/sites/*")
-    found = [path for where in inside for path in sorted(folder.glob(f"{where}/{FILE}"))]
-    return [path for path in (folder / FILE, *found) if path.is_file()]
+    clients = [path for where in inside for path in sorted(folder.glob(f"{where}/{FILE}"))]
+    return [path for path in (folder / FILE, *clients) if path.is_file()]
 
 
 def verify_ledger(path: Path, *, trusted: str | None = None) -> Verdict:
     """The first thing that is wrong with a ledger, its key and its end included, if anything is."""
     rounds, outbox = path.with_name("state.db"), path.with_name("buffer.db")
-    # Before the lines are read, so that a line written meanwhile is no surprise.
+    # Read before the lines, so that a round committed meanwhile is not reported as missing.
     committed, finished = committed_rounds(rounds), list(outbox_answers(outbox))
     entries, torn, broken = examine(read_ledger(path))
     server = bool(entries) and entries[0].facts["role"] == "server"
@@ -111,7 +111,7 @@ def verify_ledger(path: Path, *, trusted: str | None = None) -> Verdict:
     if finding is None and server:
         after = committed_rounds(rounds) if rounds.is_file() else None
         finding = _server_fault(entries, after) or _missing(
-            entries, [f"round {number}" for number in _untold_rounds(entries, committed)]
+            entries, [f"round {number}" for number in _unrecorded_rounds(entries, committed)]
         )
     elif finding is None:
         finding = _client_fault(entries, finished)
@@ -133,52 +133,54 @@ def _begun(run: Run) -> dict[str, Any]:
     }
 
 
-def _append(ledger: Ledger, kind: str, told: Record) -> None:
-    ledger.append(kind, told.model_dump(mode="json"))
+def _append(ledger: Ledger, kind: str, content: Record) -> None:
+    ledger.append(kind, content.model_dump(mode="json"))
 
 
 def _server_fault(
     entries: Sequence[Entry], committed: Mapping[int, RoundResult] | None
 ) -> Finding | None:
-    """Rounds are told once each, in order, one beginning where another ended, as committed."""
+    """Each round has one line, in order, starts where the last one ended, and is as committed."""
     ended = None
-    for expected, (line, told) in enumerate(round_entries(entries), start=1):
-        if told.round != expected:
-            return Finding(line, f"tells of round {told.round}, expected round {expected}")
-        if ended is not None and told.before != ended:
-            return Finding(line, f"begins round {expected} with another adapter than came before")
-        ended = told.after
+    for expected, (line, entry) in enumerate(round_entries(entries), start=1):
+        if entry.round != expected:
+            return Finding(line, f"records round {entry.round}, expected round {expected}")
+        if ended is not None and entry.before != ended:
+            return Finding(
+                line, f"starts round {expected} with an adapter the round before did not make"
+            )
+        ended = entry.after
         if committed is None:
             continue
         if expected not in committed:
-            return Finding(line, f"tells of round {expected}, which the run did not commit")
-        real = round_entry(committed[expected])
-        unlike = [k for k, value in real if k != "recovered" and getattr(told, k) != value]
-        if unlike:
-            reason = f"differs from round {expected} as committed: {', '.join(unlike)}"
+            return Finding(line, f"records round {expected}, which the run did not commit")
+        truth = round_entry(committed[expected])
+        differing = [k for k, value in truth if k != "recovered" and getattr(entry, k) != value]
+        if differing:
+            reason = f"differs from round {expected} as committed: {', '.join(differing)}"
             return Finding(line, reason)
     return None
 
 
-def _untold_rounds(entries: Sequence[Entry], committed: Mapping[int, RoundResult]) -> list[int]:
-    return sorted(set(committed) - {told.round for _, told in round_entries(entries)})
+def _unrecorded_rounds(entries: Sequence[Entry], committed: Mapping[int, RoundResult]) -> list[int]:
+    return sorted(set(committed) - {entry.round for _, entry in round_entries(entries)})
 
 
 def _client_fault(entries: Sequence[Entry], finished: Sequence[AnswerEntry]) -> Finding | None:
-    """Each answer in the outbox is told, and the last line that tells of it tells the same."""
-    known = {told.key: (line, told) for line, told in answer_entries(entries)}
+    """Each answer in the outbox has a line, and the last line about it says the same."""
+    recorded = {entry.key: (line, entry) for line, entry in answer_entries(entries)}
     for answer in finished:
-        line, told = known.get(answer.key, (0, answer))
-        if (told.sent, told.episodes) != (answer.sent, answer.episodes):
+        line, entry = recorded.get(answer.key, (0, answer))
+        if (entry.sent, entry.episodes) != (answer.sent, answer.episodes):
             return Finding(line, f"differs from the answer of round {answer.round} in the outbox")
-    lacking = [answer.round for answer in finished if answer.key not in known]
+    lacking = [answer.round for answer in finished if answer.key not in recorded]
     return _missing(entries, [f"the answer of round {number}" for number in lacking])
 
 
 def _missing(entries: Sequence[Entry], lacking: Sequence[str]) -> Finding | None:
     if not lacking:
         return None
-    why = "the end was cut off, or a crash came between and the next start writes it"
+    why = "the end was cut off, or a crash prevented it and the next start writes it"
     return Finding(len(entries) + 1, f"is missing, {lacking[0]}: {why}")
 
 
@@ -186,16 +188,16 @@ def _key_fault(path: Path, entries: Sequence[Entry], trusted: str | None) -> Fin
     if not entries:
         return None
     beside, key = path.with_name(PUBLIC), entries[0].facts["key"]
-    known = read_public(beside) if beside.is_file() else None
-    for name, expected in (("the trusted key", trusted), (f"{PUBLIC} beside it", known)):
+    own = read_public(beside) if beside.is_file() else None
+    for name, expected in (("the trusted key", trusted), (f"{PUBLIC} beside it", own)):
         if expected is not None and key != expected:
             got = f"names key {key[:12]}" if key else "says the ledger is unsigned"
-            return Finding(1, f"{got}, {name} is {expected[:12]}: it was written anew")
+            return Finding(1, f"{got}, {name} is {expected[:12]}: it was rewritten")
     return None
 
 
 def _tail_fault(entries: Sequence[Entry], torn: bytes) -> Finding | None:
     if torn:
-        why = "its end was changed, or a crash came between and the next start mends it"
+        why = "its end was changed, or a crash cut it short and the next start repairs it"
         return Finding(len(entries) + 1, f"is not whole: {why}")
     return None if entries else Finding(1, "is missing: the ledger is empty")

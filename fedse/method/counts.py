@@ -21,7 +21,7 @@ def count_episodes(played: Sequence[Trajectory]) -> ClientStats:
 
 
 def entropy(actions: Iterable[str]) -> float:
-    """Shannon entropy in nats of how often each action text was said; 0 for none or one."""
+    """Shannon entropy in nats of how often each action text occurs; 0 for none or one."""
     counts = Counter(actions)
     total = counts.total()
     return sum(n / total * log(total / n) for n in sorted(counts.values()))
@@ -29,5 +29,5 @@ def entropy(actions: Iterable[str]) -> float:
 
 def distinct_share(played: Sequence[Trajectory]) -> float:
     """How many different sequences of actions there are, per episode; 0 without an episode."""
-    said = {tuple(turn.action for turn in episode.turns) for episode in played}
-    return len(said) / len(played) if played else 0.0
+    sequences = {tuple(turn.action for turn in episode.turns) for episode in played}
+    return len(sequences) / len(played) if played else 0.0

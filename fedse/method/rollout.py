@@ -43,7 +43,7 @@ class Keep(Protocol):
     ) -> list[Trajectory]: ...
 
 
-def play_anew(chunk: Chunk, play: Callable[[], list[Trajectory]]) -> list[Trajectory]:
+def play_always(chunk: Chunk, play: Callable[[], list[Trajectory]]) -> list[Trajectory]:
     """Nothing is kept from one attempt to the next."""
     return play()
 
@@ -91,15 +91,15 @@ def rollout(
     max_turns: int | None = None,
     seed: int,
     progress: Callable[[int, int], None] = lambda played, succeeded: None,
-    keep: Keep = play_anew,
+    keep: Keep = play_always,
 ) -> list[Trajectory]:
     """One trajectory per game, in the order of `games`; each chunk went through `keep`."""
     played: list[Trajectory] = []
     for start in range(0, len(games), batch):
-        own = tuple(games[start : start + batch])
+        chunk_games = tuple(games[start : start + batch])
         # A chunk's randomness does not depend on the chunks before it, so each can be kept.
-        its_seed = seed_of(seed, "rollout", start)
-        chunk = Chunk(start, own, policy.name, round, max_turns, its_seed)
+        chunk_seed = seed_of(seed, "rollout", start)
+        chunk = Chunk(start, chunk_games, policy.name, round, max_turns, chunk_seed)
         played += keep(chunk, partial(_play, chunk, make_env, policy))
         progress(len(played), sum(episode.success for episode in played))
     return played
@@ -117,8 +117,8 @@ def _play(chunk: Chunk, make_env: EnvFactory, policy: Policy) -> list[Trajectory
             break
         _advance(still_open, policy, seed_of(chunk.seed, turn))
     for episode in episodes:
-        episode.env.close()
-    return [_finished(episode, policy.name, chunk.round) for episode in episodes]
+        _close(episode.env)
+    return [_trajectory(episode, policy.name, chunk.round) for episode in episodes]
 
 
 def _advance(episodes: Sequence[_Episode], policy: Policy, seed: int) -> None:
@@ -142,7 +142,7 @@ def _advance(episodes: Sequence[_Episode], policy: Policy, seed: int) -> None:
         episode.attempt("step", partial(episode.env.step, reply.text))
 
 
-def _finished(episode: _Episode, policy: str, round: int) -> Trajectory:
+def _trajectory(episode: _Episode, policy: str, round: int) -> Trajectory:
     return Trajectory(
         task=episode.game.task,
         seed=episode.game.seed,
@@ -155,17 +155,27 @@ def _finished(episode: _Episode, policy: str, round: int) -> Trajectory:
     )
 
 
-def demonstrate(games: Sequence[Game], make_env: EnvFactory) -> list[Trajectory]:
-    """The scripted expert's episodes, successful ones only; D_train(0) of the paper."""
+def demonstrate(games: Sequence[Game], make_env: EnvFactory, *, hint: str = "") -> list[Trajectory]:
+    """The scripted expert's episodes, successful ones only; D_train(0) of the paper.
+
+    An episode the environment breaks is left out. If all of them break, an EnvError says so, and
+    its `hint` is the command that checks the environment.
+    """
     env = make_env()
     if not isinstance(env, ExpertEnv):
         raise EnvError(
             f"environment {env.name!r} has no scripted expert, so it cannot demonstrate",
             hint="set buffer.demonstrations = 0, or give the environment expert() and actions()",
         )
-    shown = [scripted_episode(game, env, lambda e: e.expert(), name="expert") for game in games]
-    env.close()
-    return [episode for episode in shown if episode.success]
+    episodes = [scripted_episode(game, env, lambda e: e.expert(), name="expert") for game in games]
+    _close(env)
+    if episodes and all(episode.outcome == "broken" for episode in episodes):
+        count, first = len(episodes), _first(episodes)
+        raise EnvError(
+            f"environment {env.name!r}: all {count} demonstrations broke, {first}",
+            hint=hint or f"fedse env check {env.name}",
+        )
+    return [episode for episode in episodes if episode.success]
 
 
 def scripted_episode(
@@ -173,12 +183,22 @@ def scripted_episode(
 ) -> Trajectory:
     """One episode in which `choose` sees the world itself, not only its text."""
     episode = _Episode(game, env)
-    episode.take(env.reset(game.task, seed=game.seed))
-    while episode.outcome is None and len(episode.turns) < env.max_turns:
-        action = choose(env)
+
+    def move() -> Step:
+        with boundary(EnvError, f"{game.task.env}.{name}"):
+            action = choose(env)
         episode.turns.append(Turn(observation=episode.observation, action=action))
-        episode.take(env.step(action))
-    return _finished(episode, name, 0)
+        return env.step(action)
+
+    episode.attempt("reset", partial(env.reset, game.task, seed=game.seed))
+    while episode.outcome is None and len(episode.turns) < env.max_turns:
+        episode.attempt("step", move)
+    return _trajectory(episode, name, 0)
+
+
+def _close(env: Env) -> None:
+    with boundary(EnvError, f"{env.name}.close"):
+        env.close()
 
 
 def require_sound(played: Sequence[Trajectory], *, max_broken: float) -> None:
@@ -186,7 +206,10 @@ def require_sound(played: Sequence[Trajectory], *, max_broken: float) -> None:
     broken = [episode for episode in played if episode.outcome == "broken"]
     if len(broken) > max_broken * len(played):
         raise RunError(
-            f"{len(broken)} of {len(played)} episodes broke, the first in task "
-            f"{broken[0].task.id!r} with {broken[0].error}",
+            f"{len(broken)} of {len(played)} episodes broke, {_first(broken)}",
             hint=f"fedse env check {broken[0].task.env}",
         )
+
+
+def _first(broken: Sequence[Trajectory]) -> str:
+    return f"the first in task {broken[0].task.id!r} with {broken[0].error}"

@@ -4,12 +4,12 @@ Paper, one round: 1 reset to the global adapter, 2 explore, 3 filter, 4 accumula
 6 unweighted mean. Everything a step needs is an argument.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from fedse.aggregate.merge import AGGREGATES, Vote
-from fedse.aggregate.validate import parse_adapter
-from fedse.config.schema import AggregateSection, Config
+from fedse.aggregate.validate import load_checked, parse_adapter
+from fedse.config.schema import Config
 from fedse.errors import AdapterRejected
 from fedse.events import Emit
 from fedse.method.counts import count_episodes
@@ -17,7 +17,7 @@ from fedse.method.rollout import choose_games, require_sound
 from fedse.method.select import SELECTS
 from fedse.method.site import Answer, Merged, Site
 from fedse.seeds import seed_of
-from fedse.types import Adapter, AdapterSpec, ClientStats, ClientUpdate, Exclusion, Trajectory
+from fedse.types import Adapter, ClientStats, ClientUpdate, Exclusion, Trajectory
 
 
 def client_round(
@@ -99,13 +99,12 @@ def server_round(current: Adapter, answers: Sequence[Answer], config: Config) ->
     for client, stats, read in answers:
         if read is None:
             continue
-        vote = Vote(client, partial(_checked, read, current.spec, config.aggregate), stats.buffered)
         try:
-            vote.load()
+            parse_adapter(read(), current.spec, config.aggregate)
         except AdapterRejected as rejection:
-            excluded.append(Exclusion(client=client, reason=str(rejection)))
+            excluded.append(Exclusion(client=client, kind="rejected", reason=str(rejection)))
         else:
-            votes.append(vote)
+            votes.append(Vote(client, partial(load_checked, read, current.spec), stats.buffered))
     merge = AGGREGATES[config.aggregate.type]
     return Merged(
         adapter=merge(current, votes, settings=config.aggregate),
@@ -113,7 +112,3 @@ def server_round(current: Adapter, answers: Sequence[Answer], config: Config) ->
         abstained=tuple(sorted(answer.client for answer in answers if answer.read is None)),
         excluded=tuple(sorted(excluded, key=lambda exclusion: exclusion.client)),
     )
-
-
-def _checked(read: Callable[[], bytes], spec: AdapterSpec, limits: AggregateSection) -> Adapter:
-    return parse_adapter(read(), spec, limits)

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+from fedse import plugins
+from fedse.plugins import Variants
 from fedse.types import Trajectory
 
 Select = Callable[[Sequence[Trajectory]], tuple[Trajectory, ...]]
@@ -17,4 +19,4 @@ def everything(played: Sequence[Trajectory]) -> tuple[Trajectory, ...]:
     return tuple(episode for episode in played if episode.turns and episode.outcome != "broken")
 
 
-SELECTS: Mapping[str, Select] = {"success": successes, "all": everything}
+SELECTS: Mapping[str, Select] = Variants(plugins.SELECTS, {"success": successes, "all": everything})

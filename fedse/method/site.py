@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from fedse.agent.policy import Policy
-from fedse.envs.base import EnvFactory
+from fedse.envs.base import Env, EnvFactory
+from fedse.errors import EnvError, boundary
 from fedse.method.rollout import Game, rollout
 from fedse.store.buffer import Buffer
 from fedse.types import (
@@ -78,3 +79,18 @@ class Merged(NamedTuple):
     voters: tuple[str, ...]
     abstained: tuple[str, ...]
     excluded: tuple[Exclusion, ...]
+
+
+def tasks_of(env: Env, part: tuple[int, int] | None, split: Split) -> Sequence[Task]:
+    """The tasks of a split; of the training ones only the client's part. All share the test."""
+    with boundary(EnvError, f"{env.name}.tasks({split!r})"):
+        tasks = env.tasks(split)
+    if part is None or split == "test":
+        return tasks
+    first, step = part
+    own = tasks[first - 1 :: step]
+    if not own:
+        raise EnvError(
+            f"{env.name} has {len(tasks)} training tasks, part {first} of {step} is empty"
+        )
+    return own

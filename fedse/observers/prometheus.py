@@ -26,7 +26,7 @@ class Health(NamedTuple):
 
 
 class Watch:
-    """What the events so far say; an observer of a run, asked from another thread."""
+    """The state after the events so far; an observer of a run, read from another thread."""
 
     def __init__(self, *, clock: Clock, patience: float) -> None:
         self._clock, self._patience = clock, patience
@@ -91,18 +91,19 @@ def monitored(
     host: str, port: int, *, clock: Clock, patience: float
 ) -> Iterator[tuple[Observer, int]]:
     """An observer whose metrics and health are served on this address, and the port taken."""
-    with boundary(MachineError, f"metrics on {host}:{port}"):
+    hint = "choose another address and port: --metrics 127.0.0.1:PORT"
+    with boundary(MachineError, f"metrics cannot be served on {host}:{port}", hint=hint):
         from wsgiref.simple_server import WSGIRequestHandler, make_server
 
         from prometheus_client import CollectorRegistry, make_wsgi_app
 
         class Quiet(WSGIRequestHandler):
             def log_message(self, format: str, *args: Any) -> None:
-                """A scrape every few seconds is no news."""
+                """Prints nothing: a scrape comes every few seconds."""
 
         registry = CollectorRegistry()
         watch, count = Watch(clock=clock, patience=patience), metrics_observer(registry)
-        app = _routed(make_wsgi_app(registry), watch)
+        app = _make_app(make_wsgi_app(registry), watch)
         server = make_server(host, port, app, handler_class=Quiet)
 
     def observe(event: str, entry: dict[str, Fact]) -> None:
@@ -119,7 +120,7 @@ def monitored(
         thread.join()
 
 
-def _routed(metrics: Callable[..., Iterable[bytes]], watch: Watch) -> Any:
+def _make_app(metrics: Callable[..., Iterable[bytes]], watch: Watch) -> Any:
     def app(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         if environ["PATH_INFO"] == "/metrics":
             return metrics(environ, start)

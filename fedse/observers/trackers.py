@@ -9,12 +9,11 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import redirect_stdout
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from fedse.config.schema import Config
-from fedse.errors import MachineError
+from fedse.errors import require_packages
 from fedse.events import Fact, Observer
 from fedse.stats.rates import Rate, by_env, micro
 
@@ -25,7 +24,7 @@ NEEDS: Mapping[Tracker, tuple[str, ...]] = {
     "mlflow": ("mlflow", "sqlalchemy", "alembic"),
     "wandb": ("wandb",),
 }
-# Nothing is sent anywhere and nothing is said, unless the user set it so.
+# Nothing is sent or printed unless the user's environment says otherwise.
 SILENT = {
     "WANDB_MODE": "offline",
     "WANDB_SILENT": "true",
@@ -61,12 +60,7 @@ class Sink(NamedTuple):
 def require_trackers(names: Sequence[Tracker]) -> None:
     """All packages the trackers need are installed, or the error says which line installs them."""
     for name in names:
-        lacking = [package for package in NEEDS[name] if find_spec(package) is None]
-        if lacking:
-            raise MachineError(
-                f"--track {name} needs {', '.join(lacking)}, not installed here",
-                hint=f"pip install 'fed-se[{name}]'",
-            )
+        require_packages(f"--track {name}", *NEEDS[name], extra=name)
 
 
 def tracked(
@@ -84,11 +78,11 @@ def tracked(
 
 
 class Metrics:
-    """Turns events into numbers; environments are told when all their clients were heard."""
+    """Turns events into numbers; those of environments come when the round or the run ends."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._clients = {client.name: _named(client.env) for client in config.clients}
+        self._clients = {client.name: _safe_name(client.env) for client in config.clients}
         self._measured: dict[int, dict[str, Rate]] = {}
         self._bytes = 0.0
 
@@ -97,8 +91,8 @@ class Metrics:
         client = facts.get("client")
         if event == "answer.received" and client in self._clients and not facts.get("fault"):
             self._bytes += _number(facts, "bytes") or 0
-            found = {name.format(client): _number(facts, fact) for name, fact in ANSWERED.items()}
-            yield _step(facts), {name: value for name, value in found.items() if value is not None}
+            values = {name.format(client): _number(facts, fact) for name, fact in ANSWERED.items()}
+            yield _step(facts), {name: value for name, value in values.items() if value is not None}
         elif event == "eval.recorded" and client in self._clients:
             won, played = int(_number(facts, "won") or 0), int(_number(facts, "played") or 0)
             if played:
@@ -107,17 +101,18 @@ class Metrics:
                 yield _step(facts), {f"success/{self._clients[str(client)]}/{client}": rate.value}
         elif event == "round.committed":
             seconds, voters = _number(facts, "seconds"), _number(facts, "voters")
-            told = {"round/seconds": seconds, "round/voters": voters, "round/bytes_up": self._bytes}
-            yield _step(facts), {name: value for name, value in told.items() if value is not None}
+            values = {"round/seconds": seconds, "round/voters": voters}
+            values["round/bytes_up"] = self._bytes
+            yield _step(facts), {name: value for name, value in values.items() if value is not None}
             self._bytes = 0.0
         if event in ("round.committed", *LAST_EVENTS):
             yield from self._environments()
 
     def _environments(self) -> Iterator[tuple[int, dict[str, float]]]:
-        for round, found in self._measured.items():
-            envs = by_env(found, self._config)
-            rates = {f"success/{_named(env)}": rate.value for env, rate in envs.items()}
-            yield round, {**rates, "success/all": micro(list(found.values())).value}
+        for round, clients in self._measured.items():
+            envs = by_env(clients, self._config)
+            rates = {f"success/{_safe_name(env)}": rate.value for env, rate in envs.items()}
+            yield round, {**rates, "success/all": micro(list(clients.values())).value}
         self._measured = {}
 
 
@@ -137,7 +132,7 @@ def _observer(
         if over:
             return
         try:
-            # Results go to stdout, and trackers like to greet there.
+            # Results go to stdout, and trackers print greetings there.
             with redirect_stdout(sys.stderr):
                 sink = sink or SINKS[name](folder, config.run.name, environ)
                 for step, numbers in metrics.take(event, facts):
@@ -147,7 +142,7 @@ def _observer(
                     sink.close()
         except Exception as error:
             over = True
-            warn(f"{name} is told nothing more of this run: {type(error).__name__}: {error}")
+            warn(f"{name} stopped tracking this run: {type(error).__name__}: {error}")
 
     return observe
 
@@ -187,14 +182,13 @@ def _mlflow(folder: Path, project: str, environ: Mapping[str, str]) -> Sink:
     own.mkdir(parents=True, exist_ok=True)
     uri = environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{own}/mlflow.db"
     client = MlflowClient(tracking_uri=uri)
-    known = client.get_experiment_by_name(project)
-    run = client.create_run(
-        known.experiment_id if known else client.create_experiment(project), run_name=folder.name
-    ).info.run_id
+    earlier = client.get_experiment_by_name(project)
+    experiment = earlier.experiment_id if earlier else client.create_experiment(project)
+    run = client.create_run(experiment, run_name=folder.name).info.run_id
 
     def log(numbers: Numbers, step: int, at: float) -> None:
-        told = [Metric(name, value, int(at * 1000), step) for name, value in numbers.items()]
-        client.log_batch(run, metrics=told)
+        batch = [Metric(name, value, int(at * 1000), step) for name, value in numbers.items()]
+        client.log_batch(run, metrics=batch)
 
     return Sink(log, lambda: client.set_terminated(run))
 
@@ -227,6 +221,6 @@ def _number(facts: Mapping[str, Fact], name: str) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-def _named(env: str) -> str:
+def _safe_name(env: str) -> str:
     """The environment's name with only such characters as every tracker takes."""
     return re.sub(r"[^\w.-]", "_", env)

@@ -1,4 +1,4 @@
 """A run folder in, one self-contained HTML page out: facts -> tables -> figures -> page.
 
-Nothing here runs an agent, needs a model library or asks the network.
+Nothing here runs an agent, needs a model library or uses the network.
 """

@@ -50,7 +50,11 @@ def lines(
     dash = {"field": by, "type": "nominal", "scale": _scale(names, series, DASHES)}
     shape = {"field": by, "type": "nominal", "scale": _scale(names, series, SHAPES)}
     position = {"x": _rounds_axis(rounds), "y": _value_axis(y, span, "")}
-    told = [_told(by, by), _told("round", "round", "d"), _told(y, y, tip)]
+    tooltip = [
+        _tooltip_field(by, by),
+        _tooltip_field("round", "round", "d"),
+        _tooltip_field(y, y, tip),
+    ]
     return _panel(
         {
             "mark": {"type": "line", "strokeWidth": 2, "clip": False},
@@ -67,7 +71,7 @@ def lines(
                 **position,
                 "color": {**colour, "legend": None},
                 "shape": {**shape, "legend": None},
-                "tooltip": told,
+                "tooltip": tooltip,
             },
         },
     )
@@ -76,13 +80,13 @@ def lines(
 def line(y: str, *, rounds: Span, span: Span, tip: str) -> Spec:
     """A single line over the rounds."""
     position = {"x": _rounds_axis(rounds), "y": _value_axis(y, span, "")}
-    told = [_told("round", "round", "d"), _told(y, y, tip)]
+    tooltip = [_tooltip_field("round", "round", "d"), _tooltip_field(y, y, tip)]
     return _panel(
         {"mark": {"type": "line", "color": "var(--s0)", "strokeWidth": 2}, "encoding": position},
         {
             "transform": _thinned(rounds),
             "mark": {"type": "point", "filled": True, "color": "var(--s0)", "opacity": 1},
-            "encoding": {**position, "size": {"value": 42}, "tooltip": told},
+            "encoding": {**position, "size": {"value": 42}, "tooltip": tooltip},
         },
     )
 
@@ -90,11 +94,11 @@ def line(y: str, *, rounds: Span, span: Span, tip: str) -> Spec:
 def band(*, rounds: Span) -> Spec:
     """A success rate with its interval, between 0 and 1; columns round, rate, low, high."""
     x, y = _rounds_axis(rounds), _value_axis("rate", (0.0, 1.0), "")
-    told = [
-        _told("round", "round", "d"),
-        _told("rate", "success", ".2f"),
-        _told("low", "95 % from", ".2f"),
-        _told("high", "to", ".2f"),
+    tooltip = [
+        _tooltip_field("round", "round", "d"),
+        _tooltip_field("rate", "success", ".2f"),
+        _tooltip_field("low", "95 % from", ".2f"),
+        _tooltip_field("high", "to", ".2f"),
     ]
     limits = {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}}
     return _panel(
@@ -106,7 +110,7 @@ def band(*, rounds: Span) -> Spec:
         {
             "transform": _thinned(rounds),
             "mark": {"type": "point", "filled": True, "color": "var(--s0)", "opacity": 1},
-            "encoding": {"x": x, "y": y, "size": {"value": 42}, "tooltip": told},
+            "encoding": {"x": x, "y": y, "size": {"value": 42}, "tooltip": tooltip},
         },
     )
 
@@ -140,9 +144,9 @@ def bars(
                 },
                 "order": {"field": "rank"},
                 "tooltip": [
-                    _told("round", "round", "d"),
-                    _told("part", "part"),
-                    _told("amount", title or "amount", tip),
+                    _tooltip_field("round", "round", "d"),
+                    _tooltip_field("part", "part"),
+                    _tooltip_field("amount", title or "amount", tip),
                 ],
             },
         },
@@ -209,7 +213,7 @@ def _thinned(rounds: Span) -> list[Spec]:
     return [{"filter": f"datum.round % {every} == 0 || datum.round == {last}"}]
 
 
-def _told(field: str, title: str, number: str = "") -> Spec:
+def _tooltip_field(field: str, title: str, number: str = "") -> Spec:
     if not number:
         return {"field": field, "type": "nominal", "title": title}
     return {"field": field, "type": "quantitative", "title": title, "format": number}

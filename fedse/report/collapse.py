@@ -33,13 +33,13 @@ class Collapse(NamedTuple):
 def collapses(results: Sequence[RoundResult]) -> list[Collapse]:
     """The clients for which RULE holds in the last round they played, in order of name."""
     clients = sorted({client for result in results for client in result.stats})
-    found = []
+    collapsed = []
     for client in clients:
         series = variety_of(client, results)
         since = collapsed_since(series)
         if since is not None:
-            found.append(Collapse(client, since, series[0], series[-1]))
-    return found
+            collapsed.append(Collapse(client, since, series[0], series[-1]))
+    return collapsed
 
 
 def variety_of(client: str, results: Sequence[RoundResult]) -> list[Variety]:

@@ -1,4 +1,4 @@
-"""How a run went: variety of the actions, agreement of the clients, time. Answers, as sections."""
+"""Sections on how a run went: variety of the actions, agreement of the clients, time."""
 
 from fedse.report.charts import bars, line
 from fedse.report.collapse import RULE, collapses
@@ -31,7 +31,7 @@ def variety(facts: RunFacts, id: str) -> PageSection:
         lambda stats: [stats.entropy, stats.distinct] if stats.played else [None, None],
     )
     grouped = groups(facts.clients, facts.env_of)
-    found = [
+    warnings = [
         f"{c.client}: since round {c.since}. Entropy from {c.first.entropy:.2f} to "
         f"{c.last.entropy:.2f} nats, share of distinct episodes from {c.first.distinct:.2f} to "
         f"{c.last.distinct:.2f}."
@@ -45,7 +45,7 @@ def variety(facts: RunFacts, id: str) -> PageSection:
             Figure(
                 f"{id}-entropy",
                 "Entropy of the actions",
-                "Zero nats is one action said over and over; falling is normal while an agent "
+                "Zero nats is one action repeated over and over; falling is normal while an agent "
                 "learns, a fall together with the share below is not.",
                 table.only("round", "client", "entropy"),
                 line_panels(table, "entropy", grouped),
@@ -58,8 +58,8 @@ def variety(facts: RunFacts, id: str) -> PageSection:
                 line_panels(table, "distinct", grouped, span=(0.0, 1.0)),
             ),
         ],
-        warnings=found,
-        note=f"{RULE} " + ("" if found else "No client of this run is marked."),
+        warnings=warnings,
+        note=f"{RULE} " + ("" if warnings else "No client of this run is marked."),
     )
 
 
@@ -140,12 +140,12 @@ def time_spent(facts: RunFacts, id: str) -> PageSection:
     figure = Figure(
         f"{id}-stages",
         "Seconds by stage",
-        "Each bar adds up the seconds of all clients; clients work side by side, so the clock on "
-        "the wall (in the table) can show less. Evaluation is drawn at the round it measured.",
+        "Each bar adds up the seconds of all clients; clients work in parallel, so the wall-clock "
+        "time in the table can be shorter. Evaluation is drawn at the round it measured.",
         table,
         [Panel("all clients together", spec, "", [], keys)],
         wide=True,
     )
     wall = sum(result.seconds for result in facts.results)
-    lead = f"Where does the time go? The rounds took {wall:,.0f} s by the clock on the wall."
+    lead = f"Where does the time go? The rounds took {wall:,.0f} s of wall-clock time."
     return PageSection(id, "Time", lead, [figure])

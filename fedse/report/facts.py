@@ -15,11 +15,12 @@ from fedse.store.run_folder import RunCard, read_card, text_digest
 from fedse.types import AdapterSpec, ClientStats, RoundResult
 
 Evals = dict[int, dict[str, ClientStats]]
+NO_NAME = "run"
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """One run as it stands; `label` tells it from the other runs of the page."""
+    """One run as it stands; `label` is its name among the runs of the page."""
 
     label: str
     card: RunCard
@@ -30,16 +31,16 @@ class RunFacts:
     summary: RunSummary
     results: tuple[RoundResult, ...]
     evals: Evals
-    """Of the rounds somebody measured, round 0 being the adapter the run began with."""
+    """Of the measured rounds; round 0 is the adapter the run began with."""
 
     @property
     def altered(self) -> list[str]:
         """What is not as run.json says it was; such a run can be read but not resumed."""
-        found = {
+        checks = {
             "the settings": text_digest(self.config_text) != self.card.config_digest,
             "the base model": self.spec.digest != self.card.spec_digest,
         }
-        return [name for name, differs in found.items() if differs]
+        return [name for name, differs in checks.items() if differs]
 
     @property
     def clients(self) -> list[str]:
@@ -66,30 +67,38 @@ class RunFacts:
 def read_facts(path: Path, *, clock: Callable[[], float]) -> RunFacts:
     """The facts of the run in `path`; a run that is under way is read as far as it got.
 
-    Not `open_run`, which refuses what another version of the program made: that must not be gone
-    on with, but it may be looked at, and the page says so.
+    Not `open_run`, which refuses a run that another version of fedse made: such a run must not be
+    continued, but it may be read, and the page says so.
     """
     card, summary = read_card(path), summary_of(path)
     resolved = path / "config.resolved.toml"
     config = load_config(resolved)
     with closing(Run(path, config, spec_of(config), clock=clock)) as run:
         last = -1 if run.committed is None else run.committed
-        found = {index: run.evals(index) for index in range(last + 1)}
+        evals_by_round = {index: run.evals(index) for index in range(last + 1)}
         return RunFacts(
-            label=card.id,
+            label=_label(card, path),
             card=card,
             config=run.config,
             config_text=resolved.read_text(encoding="utf-8"),
             spec=run.spec,
             summary=summary,
             results=tuple(run.results()),
-            evals={index: evals for index, evals in found.items() if rates(evals)},
+            evals={index: evals for index, evals in evals_by_round.items() if rates(evals)},
         )
 
 
-def told_apart(runs: Sequence[RunFacts]) -> list[RunFacts]:
-    """The runs with labels that differ: the id, or the path where two runs have the same id."""
-    ids = [run.card.id for run in runs]
+def _label(card: RunCard, path: Path) -> str:
+    """The run's id; a federation calls its only run `run`, so there what it is about."""
+    if card.id != NO_NAME:
+        return card.id
+    return card.experiment if card.experiment != NO_NAME else path.resolve().parent.name
+
+
+def with_distinct_labels(runs: Sequence[RunFacts]) -> list[RunFacts]:
+    """The runs with labels that differ: the path where two runs have the same label."""
+    labels = [run.label for run in runs]
     return [
-        run if ids.count(run.card.id) == 1 else replace(run, label=run.summary.path) for run in runs
+        run if labels.count(run.label) == 1 else replace(run, label=run.summary.path)
+        for run in runs
     ]

@@ -60,7 +60,7 @@ class PageSection:
     id: str
     title: str
     lead: str
-    """The answer in a sentence or two, or what is asked."""
+    """The answer in a sentence or two, or the question."""
     figures: list[Figure] = field(default_factory=list)
     table: Table | None = None
     """Shown open: a result in itself."""
@@ -71,14 +71,14 @@ class PageSection:
 
 def groups(clients: Sequence[str], env_of: Mapping[str, str]) -> dict[str, dict[str, int]]:
     """Clients by environment, at most SERIES together; each with the style it has everywhere."""
-    found: dict[str, dict[str, int]] = {}
+    groups_by_title: dict[str, dict[str, int]] = {}
     for env in sorted({env_of[client] for client in clients}):
         members = [client for client in clients if env_of[client] == env]
         parts = shared_out(members)
         for number, part in enumerate(parts, 1):
             title = env if len(parts) == 1 else f"{env}, {number} of {len(parts)}"
-            found[title] = {client: style for style, client in enumerate(part)}
-    return found
+            groups_by_title[title] = {client: style for style, client in enumerate(part)}
+    return groups_by_title
 
 
 def shared_out(names: Sequence[str]) -> list[list[str]]:
@@ -136,8 +136,8 @@ def bar_panels(
 
 def rounds_of(table: Table) -> Span:
     """The first and last round of a table; its first column is the round."""
-    found = [_number(row[0]) for row in table.rows]
-    return min(found, default=0.0), max(found, default=0.0)
+    rounds = [_number(row[0]) for row in table.rows]
+    return min(rounds, default=0.0), max(rounds, default=0.0)
 
 
 def span_of(table: Table, key: str) -> Span:

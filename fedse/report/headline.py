@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from fedse.report.facts import RunFacts
-from fedse.stats.rates import change, micro
+from fedse.stats.rates import change, micro, rates
 
 CAVEAT = (
     "An adapter is still derived from private data: published attacks rebuild text from adapter "
@@ -39,7 +39,7 @@ def _sentence(facts: RunFacts) -> str:
     compared = facts.compared()
     if compared is None:
         return "Success on held-out tasks was not measured before and after."
-    before, after = (micro(list(found.values())) for found in compared)
+    before, after = (micro(list(by_client.values())) for by_client in compared)
     low, high = change(before, after)
     verb = "rose" if low > 0 else "fell" if high < 0 else "went"
     doubt = ", which may be chance" if low <= 0 <= high else ""
@@ -52,7 +52,7 @@ def _success_tile(facts: RunFacts) -> list[Tile]:
     compared = facts.compared()
     if compared is None:
         return []
-    before, after = (micro(list(found.values())) for found in compared)
+    before, after = (micro(list(by_client.values())) for by_client in compared)
     low, high = change(before, after)
     return [
         Tile(
@@ -81,11 +81,11 @@ def _raw_tile(facts: RunFacts) -> Tile:
 
 
 def _run_tile(facts: RunFacts) -> Tile:
-    done, asked, clients = len(facts.results), facts.config.run.rounds, len(facts.clients)
+    done, planned, clients = len(facts.results), facts.config.run.rounds, len(facts.clients)
     noun = "client" if clients == 1 else "clients"
     seconds = sum(result.seconds for result in facts.results)
     return Tile(
-        f"{done} of {asked}", "rounds", f"{clients} {noun}, {seconds:,.0f} s, {_state(facts)}"
+        f"{done} of {planned}", "rounds", f"{clients} {noun}, {seconds:,.0f} s, {_state(facts)}"
     )
 
 
@@ -94,20 +94,42 @@ def _state(facts: RunFacts) -> str:
 
 
 def _unsure(facts: RunFacts) -> list[str]:
-    found = []
+    notes = []
     if facts.summary.status != "finished":
-        found.append(
+        notes.append(
             f"This run is {facts.summary.status}: the page shows it up to round "
             f"{len(facts.results)}."
         )
     compared = facts.compared()
     if compared is not None:
-        left_out = len(facts.clients) - len(compared[0])
-        if left_out:
-            found.append(f"{left_out} clients were not measured both times and are left out.")
+        left_out = [client for client in facts.clients if client not in compared[0]]
+        notes += [_why_left_out(client, facts) for client in left_out]
     if facts.altered:
-        found.append(
+        notes.append(
             f"Not as recorded when the run was made: {' and '.join(facts.altered)}. A file was "
             "changed, or another version of fedse wrote the run."
         )
-    return found
+    return notes
+
+
+def _why_left_out(client: str, facts: RunFacts) -> str:
+    """Which measurement a client lacks, and what the round it belongs to says about the client."""
+    lacking = [end for end in (min, max) if client not in rates(facts.evals[end(facts.evals)])]
+    rounds = [end(facts.evals) for end in lacking]
+    when = " and ".join(f"after round {index}" if index else "at the start" for index in rounds)
+    why = _absence(client, rounds[-1], facts)
+    return f"{client} is left out: it was not measured {when}, {why}."
+
+
+def _absence(client: str, index: int, facts: RunFacts) -> str:
+    """What became of the client when the adapter of round `index` was measured."""
+    # An adapter is measured in the round that follows it, the last one after the last round.
+    result = next((r for r in facts.results if r.index == index + 1), facts.results[-1])
+    excluded = {one.client: one for one in result.excluded}
+    if client in excluded:
+        one = excluded[client]
+        word = "quarantined" if one.kind == "quarantined" else "excluded"
+        return f"{word} in round {result.index} ({one.reason})"
+    if client in result.absent:
+        return f"absent in round {result.index}"
+    return "it gave no answer"

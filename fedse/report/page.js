@@ -76,6 +76,19 @@
     button.addEventListener("click", () => save(button.dataset.save));
   }
 
+  // What lies beyond the right edge of a table is told of until one has scrolled there.
+  const tables = document.querySelectorAll("div.scroll");
+  const look = (box) => {
+    const more = box.scrollWidth - box.clientWidth - box.scrollLeft > 1;
+    box.classList.toggle("more", more);
+    box.nextElementSibling.hidden = !more;
+  };
+  const sized = new ResizeObserver((entries) => entries.forEach(({ target }) => look(target)));
+  for (const box of tables) {
+    box.addEventListener("scroll", () => look(box), { passive: true });
+    sized.observe(box);
+  }
+
   // A link to a closed part opens it.
   const reveal = () => {
     const part = document.getElementById(decodeURIComponent(location.hash.slice(1)));

@@ -14,7 +14,7 @@ from importlib.resources import files
 from math import isfinite
 from typing import Any
 
-from fedse.errors import MachineError
+from fedse.errors import require_packages
 from fedse.report.charts import THEME
 from fedse.report.facts import RunFacts
 from fedse.report.figures import Figure, PageSection
@@ -127,13 +127,9 @@ def _asset(name: str) -> str:
 
 
 def _template() -> Any:
-    try:
-        from jinja2 import Environment, StrictUndefined
-    except ModuleNotFoundError:
-        raise MachineError(
-            "a report needs the package jinja2, which is not installed",
-            hint='pip install "fed-se[report]"',
-        ) from None
+    require_packages("a report", "jinja2", extra="report")
+    from jinja2 import Environment, StrictUndefined
+
     env = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

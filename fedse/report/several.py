@@ -147,10 +147,10 @@ def _cost_row(run: RunFacts) -> list[Cell]:
 def difference_table(runs: Sequence[RunFacts]) -> Table:
     """One row per setting that differs, one column per run."""
     flats = [flat(run.config.model_dump(mode="json")) for run in runs]
-    keys = list(dict.fromkeys(key for found in flats for key in found))
+    keys = list(dict.fromkeys(key for settings in flats for key in settings))
     rows: list[list[Cell]] = []
     for key in keys:
-        values = [found.get(key, "not set") for found in flats]
+        values = [settings.get(key, "not set") for settings in flats]
         if key != "run.name" and len(set(values)) > 1:
             rows.append([key, *values])
     columns = [Column(f"run{i}", run.label, "long") for i, run in enumerate(runs)]

@@ -72,9 +72,9 @@ def success_table(facts: RunFacts) -> Table:
     return Table((ROUND, ENVIRONMENT, *RATE_COLUMNS), rows)
 
 
-def success_by_env(found: dict[str, Rate], config: Config) -> dict[str, Rate]:
+def success_by_env(by_client: dict[str, Rate], config: Config) -> dict[str, Rate]:
     """Per environment; where there are several, ALL comes last."""
-    envs = by_env(found, config)
+    envs = by_env(by_client, config)
     return envs if len(envs) < 2 else {**envs, ALL: micro(list(envs.values()))}
 
 
@@ -145,7 +145,7 @@ def merge_error_table(facts: RunFacts) -> Table:
 
 
 def stage_table(facts: RunFacts) -> Table:
-    """Seconds per round: added up over the clients by stage, and by the clock on the wall."""
+    """Seconds per round: of all clients together by stage, and by the wall clock."""
     by_index = {result.index: result for result in facts.results}
     rows: list[list[Cell]] = [
         [index, *_stage_cells(by_index.get(index), facts.evals.get(index, {}))]
@@ -173,7 +173,7 @@ def missing_table(facts: RunFacts) -> Table:
 
 def _missing(result: RoundResult) -> Iterator[list[Cell]]:
     for exclusion in result.excluded:
-        yield [result.index, exclusion.client, "excluded", exclusion.reason]
+        yield [result.index, exclusion.client, "excluded", exclusion.text]
     for client in result.absent:
         yield [result.index, client, "absent", "no answer before the deadline, or a fault"]
     for client in result.abstained:

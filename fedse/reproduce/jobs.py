@@ -1,20 +1,19 @@
-"""Do the experiments of a table: on several processes, each once, from where it was left.
+"""Do the experiments of a table: on several processes, each once, from where it was stopped.
 
-What a job found is one small JSON file named after its settings, so a table that shares an arm
-with another finds it done, and a table that was interrupted goes on.
+A job's result is one small JSON file named after its settings, so an arm that two tables share is
+done once, and a table that was interrupted goes on.
 """
 
-import multiprocessing
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import as_completed
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
 from fedse.config.schema import Config
-from fedse.drivers.local import follow_parent
 from fedse.drivers.run import run_local
+from fedse.drivers.workers import worker_processes
 from fedse.reproduce.tables import Job
 from fedse.results.held_out import outcomes
 from fedse.store.files import write_durably
@@ -24,7 +23,7 @@ from fedse.types import Drift, Record, digest_of
 
 
 class Found(Record):
-    """What one experiment brought; all of it follows from its settings but the seconds."""
+    """The result of one experiment; all but the seconds follows from its settings."""
 
     clients: dict[str, tuple[str, str]]
     """Held-out games before and after, in order: 1 = won."""
@@ -48,51 +47,46 @@ def key_of(config: Config) -> str:
 
     A setting that is added later, with a default that changes nothing, changes no key.
     """
-    elsewhere = {"run": {"name", "workers"}}
-    settings = config.model_dump(mode="json", exclude=elsewhere, exclude_defaults=True)
+    without_effect = {"run": {"name", "workers"}}
+    settings = config.model_dump(mode="json", exclude=without_effect, exclude_defaults=True)
     return digest_of(settings)[:16]
 
 
 def do_jobs(jobs: Sequence[Job], root: Path, *, workers: int, tell: Tell) -> dict[str, Found]:
-    """Every job's finding by key; done ones are read, the others are done now."""
-    found = {
+    """Every job's result by key; finished ones are read, the others are done now."""
+    results = {
         key: read for key in {key_of(job.config) for job in jobs} if (read := _read(root, key))
     }
-    todo = {key_of(job.config): job for job in jobs if key_of(job.config) not in found}
-    total = len(found) + len(todo)
-    for key, done in _done(todo, root, workers):
-        found[key] = done
-        tell(len(found), total, todo[key], done)
-    return found
+    pending = {key_of(job.config): job for job in jobs if key_of(job.config) not in results}
+    total = len(results) + len(pending)
+    with closing(_do_pending(pending, root, workers)) as finished:
+        for key, done in finished:
+            results[key] = done
+            tell(len(results), total, pending[key], done)
+    return results
 
 
-def _done(todo: dict[str, Job], root: Path, workers: int) -> Iterator[tuple[str, Found]]:
-    if not todo:
+def _do_pending(
+    pending: dict[str, Job], root: Path, workers: int
+) -> Generator[tuple[str, Found], None, None]:
+    if not pending:
         return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(todo)), context, follow_parent) as pool:
-        asked = {pool.submit(do_job, job.config, root): key for key, job in todo.items()}
-        try:
-            for done in as_completed(asked):
-                yield asked[done], done.result()
-        except BaseException:
-            # A run can be killed at any time and goes on from its last round.
-            for worker in multiprocessing.active_children():
-                worker.kill()
-            pool.shutdown(cancel_futures=True)
-            raise
+    with worker_processes(min(workers, len(pending))) as pool:
+        futures = {pool.submit(do_job, job.config, root): key for key, job in pending.items()}
+        for future in as_completed(futures):
+            yield futures[future], future.result()
 
 
 def do_job(config: Config, root: Path) -> Found:
-    """The experiment is finished and its finding is on disk."""
+    """The experiment is finished and its result is on disk."""
     key, started = key_of(config), time.process_time()
     with closing(_open(config, root / "runs" / key)) as run, held(run.path):
         run_local(run)
-        found = _found(run, time.process_time() - started)
+        result = _collect(run, time.process_time() - started)
     target = root / "found" / f"{key}.json"
     target.parent.mkdir(parents=True, exist_ok=True)
-    write_durably(target, found.model_dump_json().encode())
-    return found
+    write_durably(target, result.model_dump_json().encode())
+    return result
 
 
 def _open(config: Config, path: Path) -> Run:
@@ -102,16 +96,16 @@ def _open(config: Config, path: Path) -> Run:
     return create_run(path.parent, config, given="", name=path.name, now=now, clock=time.time)
 
 
-def _found(run: Run, cpu_seconds: float) -> Found:
+def _collect(run: Run, cpu_seconds: float) -> Found:
     rounds, results = run.config.run.rounds, list(run.results())
     before, after = outcomes(run.path, 0), outcomes(run.path, rounds)
     evals = {round: run.evals(round) for round in range(rounds + 1)}
     return Found(
         clients={client: (_bits(before[client]), _bits(after[client])) for client in after},
         curve={
-            round: {c: (stats.eval_succeeded, stats.eval_played) for c, stats in found.items()}
-            for round, found in evals.items()
-            if found
+            round: {c: (stats.eval_succeeded, stats.eval_played) for c, stats in stats_of.items()}
+            for round, stats_of in evals.items()
+            if stats_of
         },
         adapter=run.adapter(rounds).digest,
         payload=run.spec.nbytes,

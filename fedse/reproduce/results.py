@@ -1,17 +1,25 @@
-"""Findings -> a table: every arm's success with its interval, every question with its answer.
+"""Results of jobs -> a table: every arm's success with its interval, every question's answer.
 
 The file this makes holds every game of every seed, so each figure of the docs is computed from it
-and anybody can compute another.
+and anybody can compute others.
 """
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from fedse.reproduce.jobs import Found, key_of
 from fedse.reproduce.tables import Job, Question
-from fedse.results.compare import ALPHA
-from fedse.stats.paired import Blocks, Differences, holm, minimum_detectable, paired_differences
+from fedse.stats.paired import (
+    Blocks,
+    Differences,
+    blocks_by_group,
+    discordant_share,
+    holm,
+    paired_differences,
+)
 from fedse.stats.rates import Rate, micro
+from fedse.stats.verdict import ComparisonVerdict, smallest_detectable, verdict_of
 from fedse.types import Record
 
 SCHEMA_VERSION = 1
@@ -36,7 +44,7 @@ class SeedResult(Record):
 
 
 class TableResult(Record):
-    """All a table needs to be drawn."""
+    """All that is needed to draw a table."""
 
     schema_version: int = SCHEMA_VERSION
     table: str
@@ -66,54 +74,48 @@ class Line(NamedTuple):
 
 
 class AnswerTo(NamedTuple):
-    """What a question came to; differences are `better` minus `worse`."""
+    """The answer to a question; differences are `better` minus `worse`."""
 
     question: Question
     found: Differences
     p_holm: float
     detectable: float
-    """A smaller difference than this would probably have been missed."""
+    """A smaller difference than this would probably have been missed; inf = any."""
 
     @property
-    def verdict(self) -> str:
-        """Higher or lower where the interval and the corrected p both say so."""
-        low, high = self.found.micro.interval
-        if low <= 0 <= high:
-            return "no difference found"
-        if self.p_holm >= ALPHA:
-            return "unclear: one of several questions"
-        return "higher" if low > 0 else "lower"
+    def verdict(self) -> ComparisonVerdict:
+        return verdict_of(self.found.micro, self.p_holm)
 
 
-def gather(jobs: Sequence[Job], found: Mapping[str, Found]) -> dict[str, dict[int, SeedResult]]:
+def gather(jobs: Sequence[Job], results: Mapping[str, Found]) -> dict[str, dict[int, SeedResult]]:
     """Every arm's seeds, the lone clients of an arm together."""
     parts: dict[tuple[str, int], list[tuple[Job, Found]]] = {}
     for job in jobs:
-        parts.setdefault((job.arm, job.seed), []).append((job, found[key_of(job.config)]))
+        parts.setdefault((job.arm, job.seed), []).append((job, results[key_of(job.config)]))
     arms: dict[str, dict[int, SeedResult]] = {}
     for (arm, seed), done in parts.items():
-        arms.setdefault(arm, {})[seed] = _together(done)
+        arms.setdefault(arm, {})[seed] = _combine(done)
     return arms
 
 
-def _together(done: Sequence[tuple[Job, Found]]) -> SeedResult:
-    found = [part for _, part in done]
-    rounds = sorted({round for part in found for round in part.curve})
-    merged = [d for d in found[0].drift if d and len(d.cosine) > 1]
-    averaged = merged and not done[0][0].config.buffer.pooled
+def _combine(parts: Sequence[tuple[Job, Found]]) -> SeedResult:
+    results = [part for _, part in parts]
+    rounds = sorted({round for part in results for round in part.curve})
+    merged = [d for d in results[0].drift if d and len(d.cosine) > 1]
+    averaged = merged and not parts[0][0].config.buffer.pooled
     cosines = [sum(d.cosine.values()) / len(d.cosine) for d in merged]
     return SeedResult(
-        clients={client: bits for part in found for client, bits in part.clients.items()},
+        clients={client: bits for part in results for client, bits in part.clients.items()},
         curve={
-            round: {c: count for part in found for c, count in part.curve.get(round, {}).items()}
+            round: {c: count for part in results for c, count in part.curve.get(round, {}).items()}
             for round in rounds
         },
-        adapters={job.config.run.name: part.adapter for job, part in done},
-        bytes_moved=sum(part.bytes_moved for part in found) if averaged else 0,
-        payload=found[0].payload,
+        adapters={job.config.run.name: part.adapter for job, part in parts},
+        bytes_moved=sum(part.bytes_moved for part in results) if averaged else 0,
+        payload=results[0].payload,
         merge_error=(merged[0].merge_error, merged[-1].merge_error) if averaged else None,
         cosine=(cosines[0], cosines[-1]) if averaged else None,
-        cpu_seconds=round(sum(part.cpu_seconds for part in found), 1),
+        cpu_seconds=round(sum(part.cpu_seconds for part in results), 1),
     )
 
 
@@ -132,7 +134,7 @@ def _line(result: TableResult, arm: str, seeds: Mapping[int, SeedResult]) -> Lin
         before=micro(list(_rates(seeds, env_of, last=False).values())),
         after=micro(list(after.values())),
         envs=after,
-        macro=sum(rate.value for rate in after.values()) / len(after),
+        macro=fmean(rate.value for rate in after.values()),
         megabytes=moved / 1e6,
         cpu_seconds=sum(seed.cpu_seconds for seed in seeds.values()) / len(seeds),
     )
@@ -151,12 +153,17 @@ def _rates(
 
 def answers(result: TableResult) -> list[AnswerTo]:
     """Every question with paired intervals over seeds and games, p corrected for their number."""
-    asked = [Question(*pair) for pair in result.questions]
-    found = {question: _difference(result, question) for question in asked}
-    p = holm({" ".join(question): found[question].micro.p for question in asked})
+    questions = [Question(*pair) for pair in result.questions]
+    differences = {question: _difference(result, question) for question in questions}
+    p = holm({" ".join(question): differences[question].micro.p for question in questions})
     return [
-        AnswerTo(question, found[question], p[" ".join(question)], _detectable(result, question))
-        for question in asked
+        AnswerTo(
+            question,
+            differences[question],
+            p[" ".join(question)],
+            _detectable(result, question, differences[question], len(questions)),
+        )
+        for question in questions
     ]
 
 
@@ -166,25 +173,27 @@ def _difference(result: TableResult, question: Question) -> Differences:
 
 
 def _blocks(result: TableResult, arm: str) -> dict[str, Blocks]:
-    """Environment -> seed -> games, those of the environment's clients one after another."""
-    env_of = result.worlds[arm]
-    blocks: dict[str, list[list[bool]]] = {}
-    for env in sorted(set(env_of.values())):
-        blocks[env] = [
-            [bit == "1" for c in sorted(env_of) if env_of[c] == env for bit in seed.clients[c][1]]
-            for seed in result.arms[arm].values()
-        ]
-    return dict(blocks)
+    seeds = [
+        {client: [bit == "1" for bit in after] for client, (_, after) in seed.clients.items()}
+        for seed in result.arms[arm].values()
+    ]
+    return blocks_by_group(seeds, result.worlds[arm])
 
 
-def _detectable(result: TableResult, question: Question) -> float:
-    better, worse = (_flat(_blocks(result, arm)) for arm in question)
-    apart = sum(x != y for x, y in zip(better, worse, strict=True)) / len(better)
-    return minimum_detectable(len(better), sum(worse) / len(worse), discordant=apart)
-
-
-def _flat(blocks: Mapping[str, Blocks]) -> list[bool]:
-    return [won for env in blocks.values() for seed in env for won in seed]
+def _detectable(
+    result: TableResult, question: Question, differences: Differences, questions: int
+) -> float:
+    better, worse = (_blocks(result, arm) for arm in question)
+    seeds = result.arms[question.worse]
+    rate = micro([*_rates(seeds, result.worlds[question.worse], last=True).values()])
+    return smallest_detectable(
+        differences.micro,
+        games=rate.n,
+        rate=rate.value,
+        discordant=discordant_share(better, worse),
+        seeds=len(seeds),
+        comparisons=questions,
+    )
 
 
 def agrees(got: Rate, expected: Rate) -> bool:

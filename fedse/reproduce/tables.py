@@ -28,7 +28,7 @@ class TableArm(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A comparison the table was made for: is `better` better than `worse`?"""
+    """A comparison the table is made for: is `better` better than `worse`?"""
 
     better: str
     worse: str

@@ -1,28 +1,41 @@
 """A table's result in words: for the terminal, and as Markdown for the docs."""
 
 from collections.abc import Sequence
+from math import isfinite
 
 from fedse.reproduce.results import AnswerTo, Line, TableResult, agrees, answers, lines
-from fedse.reproduce.tables import TABLES
+from fedse.reproduce.tables import TABLES, arms_of
 from fedse.stats.paired import Difference
 from fedse.stats.rates import Rate
+from fedse.stats.verdict import ComparisonVerdict, p_text
 
 
 def text(got: TableResult, expected: TableResult | None) -> str:
     """What was found, beside what was expected where that is known."""
     seeds = max(len(seeds) for seeds in got.arms.values())
-    head = [f"{TABLES[got.table].title}", f"success on held-out games over {seeds} seeds", ""]
-    known = {line.arm: line for line in lines(_seeds_of(expected, got))} if expected else {}
+    head = [TABLES[got.table].title, *_left_out(got), ""]
+    head += [f"success on held-out games over {seeds} seeds"]
+    published = {line.arm: line for line in lines(_seeds_of(expected, got))} if expected else {}
     width = max(len(arm) for arm in got.arms)
-    body = [_text_line(line, known.get(line.arm), width) for line in lines(got)]
+    body = [_text_line(line, published.get(line.arm), width) for line in lines(got)]
     same = _same_bits(got, expected) if expected else ""
     return "\n".join([*head, *body, "", *map(sentence, answers(got)), *([same] if same else [])])
+
+
+def _left_out(got: TableResult) -> list[str]:
+    """What the whole table has beyond this quick form, and so cannot be answered from it."""
+    whole = [arm.label for arm in arms_of(TABLES[got.table], quick=False)]
+    lacking = [label for label in whole if label not in got.arms]
+    if not lacking:
+        return []
+    told = f"the quick form: {len(got.arms)} of {len(whole)} arms, without {', '.join(lacking)}"
+    return [told, f"the whole table: fedse reproduce {got.table}"]
 
 
 def _seeds_of(expected: TableResult, got: TableResult) -> TableResult:
     """What was expected of the arms and seeds that were done."""
     arms = {
-        arm: {seed: known for seed, known in expected.arms[arm].items() if seed in seeds}
+        arm: {seed: result for seed, result in expected.arms[arm].items() if seed in seeds}
         for arm, seeds in got.arms.items()
         if arm in expected.arms
     }
@@ -31,12 +44,12 @@ def _seeds_of(expected: TableResult, got: TableResult) -> TableResult:
     )
 
 
-def _text_line(line: Line, known: Line | None, width: int) -> str:
-    told = f"  {line.arm:<{width}}  {line.before.value:.3f} -> {_rate(line.after)}"
-    if known is None:
-        return told
-    word = "agrees" if agrees(line.after, known.after) else "DIFFERS"
-    return f"{told}  expected {_rate(known.after)}  {word}"
+def _text_line(line: Line, expected: Line | None, width: int) -> str:
+    row = f"  {line.arm:<{width}}  {line.before.value:.3f} -> {_rate(line.after)}"
+    if expected is None:
+        return row
+    word = "agrees" if agrees(line.after, expected.after) else "DIFFERS"
+    return f"{row}  expected {_rate(expected.after)}  {word}"
 
 
 def _same_bits(got: TableResult, expected: TableResult) -> str:
@@ -52,12 +65,14 @@ def _same_bits(got: TableResult, expected: TableResult) -> str:
 def sentence(answer: AnswerTo) -> str:
     """One question and its answer, for a person."""
     better, worse = answer.question
-    found = answer.found.micro
-    size = f"{found.value:+.3f} ({found.low:+.3f} to {found.high:+.3f}), p {answer.p_holm:.3f}"
-    if answer.verdict == "no difference found":
-        missed = f"one of less than {answer.detectable:.3f} would probably have been missed"
-        return f"{better} against {worse}: {size}: no difference found; {missed}"
-    return f"{better} against {worse}: {size}: {answer.verdict}"
+    size = f"{_difference(answer.found.micro)}, p {p_text(answer.p_holm)}"
+    if answer.verdict is ComparisonVerdict.NONE:
+        least = f"one of less than {answer.detectable:.3f}"
+        missed = least if isfinite(answer.detectable) else "any"
+        size += f": {answer.verdict}; {missed} would probably have been missed"
+    else:
+        size += f": {answer.verdict}"
+    return f"{better} against {worse}: {size}"
 
 
 def markdown(result: TableResult) -> str:
@@ -78,8 +93,8 @@ def markdown(result: TableResult) -> str:
     return "\n\n".join([*parts, *([averaged] if averaged else [])]) + "\n"
 
 
-def _arms_table(found: Sequence[Line]) -> str:
-    envs = sorted({env for line in found for env in line.envs})
+def _arms_table(arms: Sequence[Line]) -> str:
+    envs = sorted({env for line in arms for env in line.envs})
     head = ["arm", "before", "all games", "mean of worlds", *envs, "MB", "CPU-s"]
     rows = [
         [
@@ -91,24 +106,30 @@ def _arms_table(found: Sequence[Line]) -> str:
             f"{line.megabytes:.2f}",
             f"{line.cpu_seconds:.0f}",
         ]
-        for line in found
+        for line in arms
     ]
     note = "MB: moved per client and round, both ways. CPU-s: one seed, on average."
     return "\n".join([_table(head, rows), "", note])
 
 
-def _questions_table(found: Sequence[AnswerTo]) -> str:
+def _answer(answer: AnswerTo) -> str:
+    if answer.verdict is not ComparisonVerdict.NONE:
+        return answer.verdict
+    missed = f"< {answer.detectable:.3f}" if isfinite(answer.detectable) else "any"
+    return f"{answer.verdict} ({missed} missed)"
+
+
+def _questions_table(answered: Sequence[AnswerTo]) -> str:
     head = ["question", "all games", "mean of worlds", "p (Holm)", "answer"]
     rows = [
         [
             " against ".join(answer.question),
             _difference(answer.found.micro),
             _difference(answer.found.macro),
-            f"{answer.p_holm:.3f}",
-            answer.verdict
-            + (f" (< {answer.detectable:.3f} missed)" if answer.verdict[0] == "n" else ""),
+            p_text(answer.p_holm),
+            _answer(answer),
         ]
-        for answer in found
+        for answer in answered
     ]
     return _table(head, rows)
 
@@ -145,5 +166,5 @@ def _short(rate: Rate | None) -> str:
     return f"{rate.value:.2f}" if rate else ""
 
 
-def _difference(found: Difference) -> str:
-    return f"{found.value:+.3f} ({found.low:+.3f} to {found.high:+.3f})"
+def _difference(difference: Difference) -> str:
+    return f"{difference.value:+.3f} ({difference.low:+.3f} to {difference.high:+.3f})"

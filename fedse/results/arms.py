@@ -26,12 +26,12 @@ class Arm(NamedTuple):
 
 
 def arms_of(paths: Sequence[Path]) -> list[Arm]:
-    """The runs as arms in the order given; runs of one arm only stand each for itself."""
+    """The runs as arms in the order given; if all are of one arm, each run is an arm itself."""
     paths = [path.resolve() for path in paths]
     if len(paths) < 2:
         raise ConfigError(f"expected at least 2 runs, got {len(paths)}", hint="fedse runs")
     if twice := [path for path in paths if paths.count(path) > 1]:
-        raise ConfigError(f"run {twice[0].name} is given twice")
+        raise ConfigError(f"run {twice[0].name} is given twice", hint="name each run once")
     configs = {path: load_config(path / "config.resolved.toml") for path in paths}
     groups: dict[str, list[Path]] = {}
     for path, config in configs.items():
@@ -63,7 +63,7 @@ def differing(config: Config, reference: Config) -> dict[str, tuple[Any, Any]]:
 
 
 def _flat(value: Mapping[str, Any]) -> dict[str, Any]:
-    return {f"{top}.{key}": found for top, keys in value.items() for key, found in keys.items()}
+    return {f"{top}.{key}": setting for top, keys in value.items() for key, setting in keys.items()}
 
 
 def _require_seeds(paths: Sequence[Path], configs: Mapping[Path, Config]) -> None:

@@ -5,34 +5,40 @@ otherwise by their counts, which is said together with the reason.
 """
 
 from collections.abc import Mapping, Sequence
-from math import inf, nan, sqrt
+from math import nan, sqrt
 from pathlib import Path
-from statistics import NormalDist
 from typing import NamedTuple
 
 from fedse.errors import StoreError
 from fedse.results.arms import Arm, arms_of, method_digest
-from fedse.results.held_out import HeldOutGame, counts, evaluated_round, games, require_same_games
+from fedse.results.held_out import (
+    HeldOutGame,
+    counts,
+    evaluated_round,
+    evaluations,
+    games,
+    require_same_games,
+)
 from fedse.stats.paired import (
-    Blocks,
     Difference,
     Differences,
+    blocks_by_group,
+    discordant_share,
     holm,
-    minimum_detectable,
     paired_differences,
     two_proportions,
 )
 from fedse.stats.rates import Mean, Rate, by_env, macro, micro, newcombe
+from fedse.stats.verdict import POWER as POWER
+from fedse.stats.verdict import ComparisonVerdict, smallest_detectable, verdict_of
 
-ALPHA = 0.05
-POWER = 0.8
-
+WORDS = {ComparisonVerdict.HIGHER: "better", ComparisonVerdict.LOWER: "worse"}
 
 Played = Mapping[str, Sequence[HeldOutGame]]
 Pair = tuple[Played, Played]
 
 
-class Result(NamedTuple):
+class ArmResult(NamedTuple):
     """What one arm achieved."""
 
     arm: Arm
@@ -62,16 +68,13 @@ class Contrast(NamedTuple):
     @property
     def verdict(self) -> str:
         """`better`, `worse` or `no difference found`."""
-        low, high = self.found.micro.interval
-        if self.p_holm >= ALPHA or low <= 0 <= high:
-            return "no difference found"
-        return "better" if self.found.micro.value > 0 else "worse"
+        return WORDS.get(verdict_of(self.found.micro, self.p_holm), ComparisonVerdict.NONE.value)
 
 
 class Comparison(NamedTuple):
     """All arms, the reference first."""
 
-    results: list[Result]
+    results: list[ArmResult]
     contrasts: list[Contrast]
     notes: list[str]
 
@@ -80,25 +83,46 @@ def compare(paths: Sequence[Path], *, round: int | None = None) -> Comparison:
     """Every arm of these runs, and each but the first against the first."""
     arms, notes = _comparable(arms_of(paths))
     if len({method_digest(arm.config) for arm in arms}) == 1:
-        notes += ["all have the same settings, so each run stands for itself"]
+        notes += ["all have the same settings, so each run is an arm of its own"]
     measured = {run: counts(run, round) for arm in arms for run in arm.runs.values()}
     clients, lost = _common(arms, measured)
     notes += [f"left out, not measured in all runs: {', '.join(lost)}"] if lost else []
     results = [_result(arm, measured, clients, round) for arm in arms]
+    notes += _unequal_rounds(results)
     contrasts = [_contrast(result, results[0], clients, round) for result in results[1:]]
     adjusted = holm({contrast.arm.label: contrast.p for contrast in contrasts})
-    alpha = ALPHA / len(contrasts)
     contrasts = [
         contrast._replace(
-            p_holm=adjusted[contrast.arm.label], detectable=_detectable(contrast, results[0], alpha)
+            p_holm=adjusted[contrast.arm.label],
+            detectable=_detectable(contrast, results[0], len(contrasts)),
         )
         for contrast in contrasts
     ]
     return Comparison(results, contrasts, notes)
 
 
+def _unequal_rounds(results: Sequence[ArmResult]) -> list[str]:
+    """Says so where arms were measured after different numbers of rounds."""
+    after = {result.arm.label: sorted({*result.rounds}) for result in results}
+    if len({*map(tuple, after.values())}) == 1:
+        return []
+    told = ", ".join(f"{label} {'/'.join(map(str, rounds))}" for label, rounds in after.items())
+    note = f"measured after different numbers of rounds, so more than the method differs: {told}"
+    unfinished = [
+        str(run)
+        for result in results
+        for run, last in zip(result.arm.runs.values(), result.rounds, strict=True)
+        if last < result.arm.config.run.rounds
+    ]
+    runs = [run for result in results for run in result.arm.runs.values()]
+    common = max(set.intersection(*({*evaluations(run)} for run in runs)), default=0)
+    todo = [f"all after round {common}: --round {common}"] if common else []
+    todo += [f"go on with the one that is behind: fedse resume {run}" for run in unfinished[:1]]
+    return ["; ".join([note, *todo])]
+
+
 def _comparable(arms: list[Arm]) -> tuple[list[Arm], list[str]]:
-    """Only the seeds every arm has, if there are any; what was left out is told."""
+    """Only the seeds every arm has, if there are any, and a note on what was left out."""
     common = set.intersection(*(set(arm.runs) for arm in arms))
     extra = sorted({seed for arm in arms for seed in arm.runs} - common)
     if not common or not extra:
@@ -111,42 +135,49 @@ def _common(
     arms: Sequence[Arm], measured: Mapping[Path, Mapping[str, Rate]]
 ) -> tuple[list[str], list[str]]:
     """Clients measured in the same environment in every run, and the others."""
-    known = [
+    of_runs = [
         {(c.name, c.env) for c in arm.config.clients if c.name in measured[run]}
         for arm in arms
         for run in arm.runs.values()
     ]
-    common = sorted(name for name, _ in set.intersection(*known))
+    common = sorted(name for name, _ in set.intersection(*of_runs))
     if not common:
         raise StoreError("these runs have no client in common that was measured in all of them")
-    return common, sorted({name for found in known for name, _ in found} - {*common})
+    return common, sorted({name for clients in of_runs for name, _ in clients} - {*common})
 
 
 def _result(
     arm: Arm, measured: Mapping[Path, Mapping[str, Rate]], clients: list[str], round: int | None
-) -> Result:
-    found = {
+) -> ArmResult:
+    client_rates = {
         client: micro([measured[run][client] for run in arm.runs.values()]) for client in clients
     }
-    envs = by_env(found, arm.config)
+    envs = by_env(client_rates, arm.config)
     rounds = tuple(evaluated_round(run, round) for run in arm.runs.values())
-    return Result(arm, rounds, envs, micro(list(envs.values())), macro(list(envs.values())))
+    return ArmResult(arm, rounds, envs, micro(list(envs.values())), macro(list(envs.values())))
 
 
-def _contrast(result: Result, reference: Result, clients: list[str], round: int | None) -> Contrast:
+def _contrast(
+    result: ArmResult, reference: ArmResult, clients: list[str], round: int | None
+) -> Contrast:
     seeds = len(result.arm.runs)
     try:
         pairs = _pairs(result.arm, reference.arm, clients, round)
     except StoreError as error:
-        found, why, split = _unpaired(result, reference), str(error), None
+        differences, why, split = _unpaired(result, reference), str(error), None
     else:
-        mine, theirs = (_blocks([pair[side] for pair in pairs], result) for side in (0, 1))
-        found, why, split = paired_differences(mine, theirs, seed=0), "", _split(mine, theirs)
-    return Contrast(result.arm, why, result.all.n, seeds, found, split, found.micro.p, nan, nan)
+        env_of = {client.name: client.env for client in result.arm.config.clients}
+        mine, theirs = (
+            blocks_by_group([_won(pair[side]) for pair in pairs], env_of) for side in (0, 1)
+        )
+        differences, why = paired_differences(mine, theirs, seed=0), ""
+        split = discordant_share(mine, theirs)
+    n, p = result.all.n, differences.micro.p
+    return Contrast(result.arm, why, n, seeds, differences, split, p, nan, nan)
 
 
 def _pairs(arm: Arm, reference: Arm, clients: list[str], round: int | None) -> list[Pair]:
-    """For every seed, what both played; a StoreError where that cannot be had."""
+    """For every seed, the games both played; a StoreError if they are not available."""
     if arm.runs.keys() != reference.runs.keys():
         raise StoreError(f"{arm.label} and {reference.label} share no seed")
     pairs: list[Pair] = []
@@ -158,30 +189,11 @@ def _pairs(arm: Arm, reference: Arm, clients: list[str], round: int | None) -> l
     return pairs
 
 
-def _blocks(seeds: Sequence[Played], result: Result) -> dict[str, list[list[bool]]]:
-    """Per environment and seed, the success of all its clients' games."""
-    env_of = {client.name: client.env for client in result.arm.config.clients}
-    return {
-        env: [
-            [game.success for client in seed if env_of[client] == env for game in seed[client]]
-            for seed in seeds
-        ]
-        for env in result.envs
-    }
+def _won(played: Played) -> dict[str, list[bool]]:
+    return {client: [game.success for game in own] for client, own in played.items()}
 
 
-def _split(mine: Mapping[str, Blocks], theirs: Mapping[str, Blocks]) -> float:
-    """The share of games only one of both won."""
-    pairs = [
-        won != lost
-        for env in mine
-        for both in zip(mine[env], theirs[env], strict=True)
-        for won, lost in zip(*both, strict=True)
-    ]
-    return sum(pairs) / len(pairs)
-
-
-def _unpaired(result: Result, reference: Result) -> Differences:
+def _unpaired(result: ArmResult, reference: ArmResult) -> Differences:
     envs = {env: _of_counts(result.envs[env], reference.envs[env]) for env in result.envs}
     mine, theirs = result.mean, reference.mean
     # The limits of two means put together as Newcombe does for two rates.
@@ -196,18 +208,12 @@ def _of_counts(a: Rate, b: Rate) -> Difference:
     return Difference(a.value - b.value, *newcombe(*a, *b), two_proportions(*a, *b))
 
 
-def _detectable(contrast: Contrast, reference: Result, alpha: float) -> float:
-    """For games as they are; for several seeds also for how much those differ."""
-    least = minimum_detectable(
-        min(contrast.games, reference.all.n),
-        reference.all.value,
-        power=POWER,
-        alpha=alpha,
+def _detectable(contrast: Contrast, reference: ArmResult, comparisons: int) -> float:
+    return smallest_detectable(
+        contrast.found.micro,
+        games=min(contrast.games, reference.all.n),
+        rate=reference.all.value,
         discordant=contrast.discordant,
+        seeds=contrast.seeds,
+        comparisons=comparisons,
     )
-    if contrast.seeds == 1 or contrast.unpaired:
-        return least
-    z = NormalDist().inv_cdf
-    error = (contrast.found.micro.high - contrast.found.micro.low) / (2 * z(0.975))
-    least = max(least, (z(1 - alpha / 2) + z(POWER)) * error)
-    return least if least < 1 else inf

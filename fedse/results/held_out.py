@@ -16,7 +16,7 @@ from fedse.stats.rates import Rate
 from fedse.store.buffer import Buffer
 from fedse.store.run_folder import read_card
 
-TOLD_BY = ('"eval.recorded"', '"round.committed"', '"run.finished"')
+MARKERS = ('"eval.recorded"', '"round.committed"', '"run.finished"')
 
 
 class HeldOutGame(NamedTuple):
@@ -29,35 +29,35 @@ class HeldOutGame(NamedTuple):
 
 def evaluations(path: Path) -> dict[int, dict[str, Rate]]:
     """Each client's count for the adapter after each round whose evaluation is over."""
-    told: dict[int, dict[str, Rate]] = {}
+    by_round: dict[int, dict[str, Rate]] = {}
     open_from: float = 0
-    for event in read_events(path / "events.jsonl", TOLD_BY):
+    for event in read_events(path / "events.jsonl", MARKERS):
         match event["event"]:
             case "eval.recorded":
-                found = told.setdefault(event["round"], {})
-                found[event["client"]] = Rate(event["won"], event["played"])
+                by_client = by_round.setdefault(event["round"], {})
+                by_client[event["client"]] = Rate(event["won"], event["played"])
             case "round.committed":
                 open_from = max(open_from, event["round"])
             case "run.finished":
                 open_from = float("inf")
-    return {round: told[round] for round in sorted(told) if round < open_from}
+    return {round: by_round[round] for round in sorted(by_round) if round < open_from}
 
 
 def evaluated_round(path: Path, round: int | None = None) -> int:
     """`round` if its adapter was evaluated, the last one that was for None."""
-    known = list(evaluations(path))
-    if not known:
+    evaluated = list(evaluations(path))
+    if not evaluated:
         raise StoreError(
             f"run {path.name} has no finished evaluation",
             hint=f"eval.episodes = 0 measures nothing; if it was interrupted: fedse resume {path}",
         )
     if round is None:
-        return known[-1]
-    if round not in known:
+        return evaluated[-1]
+    if round not in evaluated:
         raise StoreError(
             f"run {path.name} did not evaluate the adapter after round {round},"
-            f" only after {', '.join(map(str, known))}",
-            hint=f"--round {known[-1]}",
+            f" only after {', '.join(map(str, evaluated))}",
+            hint=f"--round {evaluated[-1]}",
         )
     return round
 
@@ -78,8 +78,8 @@ def games(path: Path, round: int | None = None) -> dict[str, list[HeldOutGame]]:
 
 def outcomes(path: Path, round: int | None = None) -> dict[str, list[bool]]:
     """Per client, the success of every held-out game of the adapter after `round`."""
-    found = games(path, round)
-    return {client: [game.success for game in played] for client, played in found.items()}
+    by_client = games(path, round)
+    return {client: [game.success for game in played] for client, played in by_client.items()}
 
 
 def require_same_games(
@@ -103,7 +103,7 @@ def require_same_games(
 
 
 def _games_of(
-    path: Path, client: str, experiment: str, round: int, told: Rate
+    path: Path, client: str, experiment: str, round: int, reported: Rate
 ) -> list[HeldOutGame]:
     store = path / "clients" / client / "buffer.db"
     if not store.is_file():  # opening it would make one
@@ -117,11 +117,11 @@ def _games_of(
             HeldOutGame(game.task, game.seed, game.outcome == "success")
             for game in buffer.held_out(experiment, round + 1)
         ]
-    found = Rate(sum(game.success for game in played), len(played))
-    if found != told:
+    recorded = Rate(sum(game.success for game in played), len(played))
+    if recorded != reported:
         raise StoreError(
-            f"run {path.name}: {client} reported {told.successes} of {told.n} games won after"
-            f" round {round}, its buffer has {found.successes} of {found.n}",
+            f"run {path.name}: {client} reported {reported.successes} of {reported.n} games won"
+            f" after round {round}, its buffer has {recorded.successes} of {recorded.n}",
             hint="the buffer was changed, or was made before single games were recorded",
         )
     return played

@@ -1,7 +1,7 @@
 """What became of each run, read from its event log alone: no database, no model, no change.
 
-The log is written after the commit it tells of, so a run killed in between shows one round less
-than it has; resuming it mends that.
+An event is logged after its commit, so a run killed in between shows one round less than it has;
+resuming it corrects that.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from fedse.types import Record
 
 Status = Literal["running", "finished", "failed", "interrupted", "not started", "unreadable"]
 
-TOLD_BY = ('"run.', '"round.committed"', '"eval.recorded"')
+MARKERS = ('"run.', '"round.committed"', '"eval.recorded"')
 
 
 class RunSummary(Record):
@@ -48,9 +48,9 @@ def summary_of(path: Path) -> RunSummary:
         card, running = read_card(path), is_held(path)
     except StoreError as error:
         return RunSummary(id=path.name, path=str(path), status="unreadable", error=str(error))
-    events = list(read_events(path / "events.jsonl", TOLD_BY))
+    events = list(read_events(path / "events.jsonl", MARKERS))
     first, last = _first_and_last(events)
-    told = {
+    fields = {
         **_progress(events),
         **({"status": "running"} if running else {}),
         "id": card.id,
@@ -60,30 +60,30 @@ def summary_of(path: Path) -> RunSummary:
         "first": first,
         "last": last,
     }
-    return RunSummary.model_validate(told)
+    return RunSummary.model_validate(fields)
 
 
 def _progress(events: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    told: dict[str, Any] = {}
+    progress: dict[str, Any] = {}
     for event in events:
         match event["event"]:
             case "run.started":
-                told = {"round": event["committed"], "rounds": event["rounds"]}
-                told |= {"status": "interrupted", "error": ""}
+                progress = {"round": event["committed"], "rounds": event["rounds"]}
+                progress |= {"status": "interrupted", "error": ""}
             case "run.finished":
-                told["status"] = "finished"
+                progress["status"] = "finished"
             case "run.failed":
-                told |= {"status": "failed", "error": event["error"]}
+                progress |= {"status": "failed", "error": event["error"]}
             case "round.committed":
-                told["round"] = event["round"]
-    return told
+                progress["round"] = event["round"]
+    return progress
 
 
 def _first_and_last(events: Sequence[dict[str, Any]]) -> tuple[Rate | None, Rate | None]:
     rounds: dict[int, dict[str, Rate]] = {}
     for event in events:
         if event["event"] == "eval.recorded":
-            found = rounds.setdefault(event["round"], {})
-            found[event["client"]] = Rate(event["won"], event["played"])
+            by_client = rounds.setdefault(event["round"], {})
+            by_client[event["client"]] = Rate(event["won"], event["played"])
     rates = [micro(list(rounds[round].values())) for round in sorted(rounds)]
     return (rates[0] if rates else None), (rates[-1] if len(rates) > 1 else None)

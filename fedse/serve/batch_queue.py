@@ -1,7 +1,7 @@
 """Where requests wait for the policy: those that come close together are answered in one call.
 
-The server's thread puts questions in, the thread that owns the policy answers them, so a model is
-only ever used from where it was made.
+The server's thread puts questions in and the thread that owns the policy answers them, so a model
+is only used by the thread that made it.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from fedse.agent.policy import Dialogue, Policy, Reply
 from fedse.serve.chat import RequestRefused
 
-# How long the first request waits for company, in seconds: about one call of the tiny model
+# How long the first request waits for others, in seconds: about one call of the tiny model
 # (12 ms on one core). The wait ends early when all open episodes have asked.
 WINDOW = 0.01
 
@@ -37,7 +37,7 @@ class BatchQueue:
         """Requests so far."""
 
     async def ask(self, dialogue: Dialogue) -> Reply | None:
-        """The policy's reply, once somebody has answered the questions on the desk."""
+        """The policy's reply, once the questions in the queue have been answered."""
         loop = asyncio.get_running_loop()
         waiting = _Waiting(dialogue, loop, loop.create_future())
         self._queue.put(waiting)
@@ -54,45 +54,45 @@ class BatchQueue:
         expected: Callable[[], int],
         clock: Callable[[], float] = time.monotonic,
     ) -> int:
-        """How many were answered, in one call; 0 when nobody asked for `patience` seconds.
+        """How many were answered, in one call; 0 when no request came for `patience` seconds.
 
         The call begins when the window has passed, the batch is full or all `expected` have asked.
         """
-        asked = self._collected(patience, expected, clock)
-        if not asked:
+        requests = self._collect(patience, expected, clock)
+        if not requests:
             return 0
         try:
-            replies = policy.act([waiting.dialogue for waiting in asked], seed=seed)
+            replies = policy.act([waiting.dialogue for waiting in requests], seed=seed)
         except BaseException:
-            for waiting in asked:
+            for waiting in requests:
                 waiting.loop.call_soon_threadsafe(_refuse, waiting.answer)
             raise
-        for waiting, reply in zip(asked, replies, strict=True):
+        for waiting, reply in zip(requests, replies, strict=True):
             waiting.loop.call_soon_threadsafe(_deliver, waiting.answer, reply)
-        self.calls, self.answered = self.calls + 1, self.answered + len(asked)
-        return len(asked)
+        self.calls, self.answered = self.calls + 1, self.answered + len(requests)
+        return len(requests)
 
     def close(self) -> None:
-        """Whoever still waits, or asks from now on, is refused."""
+        """All waiting and all later requests are refused."""
         self._closed = True
         while not self._queue.empty():
             waiting = self._queue.get()
             waiting.loop.call_soon_threadsafe(_refuse, waiting.answer)
 
-    def _collected(
+    def _collect(
         self, patience: float, expected: Callable[[], int], clock: Callable[[], float]
     ) -> list[_Waiting]:
         try:
-            asked = [self._queue.get(timeout=patience)]
+            requests = [self._queue.get(timeout=patience)]
         except Empty:
             return []
         ends = clock() + self._window
-        while len(asked) < min(self._batch, expected()):
+        while len(requests) < min(self._batch, expected()):
             try:
-                asked.append(self._queue.get(timeout=max(0.0, ends - clock())))
+                requests.append(self._queue.get(timeout=max(0.0, ends - clock())))
             except Empty:
                 break
-        return asked
+        return requests
 
 
 def _closed() -> RequestRefused:
@@ -100,7 +100,7 @@ def _closed() -> RequestRefused:
 
 
 def _deliver(answer: "asyncio.Future[Reply | None]", reply: Reply | None) -> None:
-    if not answer.done():  # the asker may have hung up
+    if not answer.done():  # the caller may have hung up
         answer.set_result(reply)
 
 

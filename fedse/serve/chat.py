@@ -1,7 +1,9 @@
 """The OpenAI chat format: a request's bytes -> a conversation, a reply -> a response's JSON.
 
-Sampling settings of a request (temperature, max_tokens, seed) are not followed: they belong to the
-experiment. What would change the answer's meaning unnoticed (tools, stop, n) is refused instead.
+FOLLOWED lists the parameters that do what they say. Those in IGNORED may be given and change
+nothing: how the model samples belongs to the experiment, and there is no store, user or price
+here. Every other parameter would change the answer, so it is refused by name; those in UNKEPT are
+taken with the values that ask for nothing.
 """
 
 import json
@@ -11,28 +13,61 @@ from typing import Any, NamedTuple
 from fedse.agent.policy import Reply
 
 ROLES = ("system", "developer", "user", "tool", "function", "assistant")
-# Settings we cannot keep, with the values that ask for nothing.
+FOLLOWED = frozenset({"messages", "model", "stream", "stream_options"})
+IGNORED = frozenset(
+    {
+        # How to sample: rollout.temperature, rollout.new_tokens and run.seed say it.
+        "temperature",
+        "top_p",
+        "max_tokens",
+        "max_completion_tokens",
+        "seed",
+        # Speed, price, storage and bookkeeping of a hosted service.
+        "prediction",
+        "service_tier",
+        "store",
+        "metadata",
+        "user",
+        "safety_identifier",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+        # Says something only where there are tools, which are refused.
+        "parallel_tool_calls",
+    }
+)
+# Parameters we cannot keep, with the values that ask for nothing; null never does.
 UNKEPT: Mapping[str, tuple[Any, ...]] = {
-    "n": (None, 1),
-    "tools": (None, []),
-    "functions": (None, []),
-    "stop": (None, [], ""),
-    "logprobs": (None, False),
-    "audio": (None,),
+    "n": (1,),
+    "tools": ([],),
+    "tool_choice": ("none", "auto"),
+    "functions": ([],),
+    "function_call": ("none", "auto"),
+    "stop": ([], ""),
+    "response_format": ({"type": "text"},),
+    "modalities": (["text"],),
+    "audio": (),
+    "logprobs": (False,),
+    "top_logprobs": (0,),
+    "logit_bias": ({},),
+    "frequency_penalty": (0,),
+    "presence_penalty": (0,),
+    "reasoning_effort": ("none",),
+    "verbosity": ("medium",),
+    "web_search_options": (),
 }
 
 
 class RequestRefused(Exception):
     """A request that cannot be answered: an HTTP status and an error in OpenAI's form."""
 
-    def __init__(self, status: int, code: str, message: str) -> None:
+    def __init__(self, status: int, code: str, message: str, *, param: str | None = None) -> None:
         super().__init__(message)
-        self.status, self.code = status, code
+        self.status, self.code, self.param = status, code, param
 
     def as_json(self) -> dict[str, Any]:
         kind = "invalid_request_error" if self.status < 500 else "server_error"
-        told = {"message": str(self), "type": kind, "code": self.code, "param": None}
-        return {"error": told}
+        error = {"message": str(self), "type": kind, "code": self.code, "param": self.param}
+        return {"error": error}
 
 
 class ShownAndAnswered(NamedTuple):
@@ -43,7 +78,7 @@ class ShownAndAnswered(NamedTuple):
 
 
 class Conversation(NamedTuple):
-    """What the program says has been said so far, and what it now wants an answer to."""
+    """The conversation so far, as the program gives it, and what it now wants an answer to."""
 
     system: str
     past: tuple[ShownAndAnswered, ...]
@@ -71,19 +106,30 @@ def json_object(body: bytes) -> dict[str, Any]:
 
 
 def parse_request(body: bytes) -> ChatRequest:
-    """The request in `body`, or Refused with the reason."""
+    """The request in `body`, or RequestRefused with the reason."""
     given = json_object(body)
-    for name, harmless in UNKEPT.items():
-        if given.get(name) not in harmless:
-            raise RequestRefused(
-                400, "unsupported", f"{name} is not supported here; leave it out of the request"
-            )
+    for name, value in given.items():
+        _require_kept(name, value)
     options = given.get("stream_options")
     return ChatRequest(
         conversation=_conversation(given.get("messages")),
         model=str(given.get("model", "")),
         stream=given.get("stream") is True,
         usage_in_stream=isinstance(options, dict) and options.get("include_usage") is True,
+    )
+
+
+def _require_kept(name: str, value: object) -> None:
+    """Leaving the parameter aside cannot change what the answer means."""
+    if name in FOLLOWED or name in IGNORED or value is None or value in UNKEPT.get(name, ()):
+        return
+    kept = " or ".join(map(json.dumps, UNKEPT.get(name, ())))
+    only = f" but for {kept}" if kept else ""
+    raise RequestRefused(
+        400,
+        "unsupported",
+        f"{name} is not supported here{only}, got {json.dumps(value)[:60]}; leave it out",
+        param=name,
     )
 
 
@@ -179,9 +225,9 @@ def _reason(answer: Answered) -> str:
 
 
 def _usage(answer: Answered) -> dict[str, int]:
-    said = len(answer.reply.action_ids)
+    completion_tokens = len(answer.reply.action_ids)
     return {
         "prompt_tokens": answer.prompt_tokens,
-        "completion_tokens": said,
-        "total_tokens": answer.prompt_tokens + said,
+        "completion_tokens": completion_tokens,
+        "total_tokens": answer.prompt_tokens + completion_tokens,
     }

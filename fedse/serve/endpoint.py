@@ -7,7 +7,8 @@
 
 `base_url` is what an OpenAI client takes under that name. POST /episodes needs the endpoint's key
 as bearer token and answers 410 when every task was handed out; an episode's id is its own key.
-Every error is a 4xx or 5xx with {"error": {"message", "type", "code"}}.
+Every error is a 4xx or 5xx with {"error": {"message", "type", "code", "param"}}. Which parameters
+of a chat request are followed, ignored or refused is in fedse/serve/chat.py.
 """
 
 import secrets
@@ -39,6 +40,7 @@ from fedse.serve.chat import (
     parse_request,
 )
 from fedse.serve.record import Episodes
+from fedse.waiting import wait_until
 
 HOST = "127.0.0.1"
 MAX_BODY = 4 << 20
@@ -60,7 +62,7 @@ class OpenEndpoint(NamedTuple):
 
 
 class _Endpoint:
-    """The routes, over the episodes of one round and the desk where the policy answers."""
+    """The routes, over the episodes of one round and the queue that the policy answers."""
 
     def __init__(
         self, episodes: Episodes, desk: BatchQueue, encoder: Encoder | None, at: OpenEndpoint
@@ -84,20 +86,20 @@ class _Endpoint:
 
     async def chat(self, request: Request) -> Response:
         episode = self._episodes.find(request.path_params["id"])
-        asked = parse_request(await _body(request))
-        question = episode.ask(asked.conversation, self._encoder)
+        chat_request = parse_request(await _body(request))
+        question = episode.ask(chat_request.conversation, self._encoder)
         reply = episode.take(question, await self._desk.ask(question.dialogue))
-        known = sum(len(t.context_ids) + len(t.action_ids) for t in episode.turns[:-1])
+        earlier_tokens = sum(len(t.context_ids) + len(t.action_ids) for t in episode.turns[:-1])
         answer = Answered(
             reply,
-            model=asked.model or "fedse",
+            model=chat_request.model or "fedse",
             id=f"chatcmpl-{secrets.token_hex(12)}",
             created=int(time.time()),
-            prompt_tokens=known + len(episode.turns[-1].context_ids),
+            prompt_tokens=earlier_tokens + len(episode.turns[-1].context_ids),
             cut=self._end_id is not None and reply.action_ids[-1:] != (self._end_id,),
         )
-        if asked.stream:
-            events = "".join(chunks(answer, usage=asked.usage_in_stream))
+        if chat_request.stream:
+            events = "".join(chunks(answer, usage=chat_request.usage_in_stream))
             return Response(events, media_type="text/event-stream")
         return JSONResponse(completion(answer))
 
@@ -108,8 +110,8 @@ class _Endpoint:
 
     async def reward(self, request: Request) -> Response:
         episode = self._episodes.find(request.path_params["id"])
-        told = json_object(await _body(request))
-        reward, success = told.get("reward"), told.get("success")
+        fields = json_object(await _body(request))
+        reward, success = fields.get("reward"), fields.get("success")
         if isinstance(reward, bool) or not isinstance(reward, int | float):
             raise RequestRefused(400, "bad_reward", f"reward must be a number, got {reward!r:.100}")
         if success is not None and not isinstance(success, bool):
@@ -171,11 +173,8 @@ def listening(
 
 
 def _await_start(server: uvicorn.Server) -> None:
-    ends = time.monotonic() + START_SECONDS
-    while not server.started:
-        if time.monotonic() > ends:
-            raise MachineError(f"the endpoint on {HOST} did not start in {START_SECONDS:g} s")
-        time.sleep(0.005)
+    if not wait_until(lambda: server.started, seconds=START_SECONDS, every=0.005):
+        raise MachineError(f"the endpoint on {HOST} did not start in {START_SECONDS:g} s")
 
 
 async def _body(request: Request) -> bytes:
@@ -195,8 +194,8 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 async def _not_routed(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    told = f"{request.method} {request.url.path}: {error.detail}"
-    return await _refused(request, RequestRefused(error.status_code, "no_such_route", told))
+    message = f"{request.method} {request.url.path}: {error.detail}"
+    return await _refused(request, RequestRefused(error.status_code, "no_such_route", message))
 
 
 async def _broke(request: Request, error: Exception) -> Response:

@@ -2,8 +2,8 @@
 
 The games are the same as with an environment and are handed out in the same order, but which
 requests meet in one policy call depends on the program's own pace, so two runs of the same seed
-agree in distribution, not bit for bit. For the same reason a rollout that was broken off begins
-anew: episodes of one program may know of each other, so there is no part of them to keep.
+agree in distribution, not bit for bit. For the same reason a rollout that was interrupted
+starts over: episodes of one program may depend on each other, so no part of them can be kept.
 """
 
 import os
@@ -30,10 +30,10 @@ from fedse.types import Trajectory
 
 # Seconds between two looks at whether the program has ended, while nobody asks.
 LOOK = 0.02
-# How often progress is told in a round, about.
-TOLD_TIMES = 8
-# How much of a failed command's stderr is told.
-TOLD_BYTES = 400
+# About how often progress is reported in a round.
+PROGRESS_REPORTS = 8
+# How much of a failed command's stderr the error quotes.
+STDERR_BYTES = 400
 
 
 def play_program(
@@ -53,8 +53,8 @@ def play_program(
     if not isinstance(program, Program):
         raise EnvError(f"expected fedse.serve:Program, got {program.name!r}")
     episodes = Episodes(games, max_turns=max_turns or program.max_turns)
-    desk, told = BatchQueue(batch=batch), 0
-    tellable = max(1, len(games) // TOLD_TIMES)
+    desk, reported = BatchQueue(batch=batch), 0
+    step = max(1, len(games) // PROGRESS_REPORTS)
     with listening(episodes, desk, encoder) as at:
         crew = _Crew(program, episodes, at)
         try:
@@ -67,9 +67,9 @@ def play_program(
                     expected=lambda: len(episodes.playing()),
                 )
                 ended = episodes.ended()
-                if len(ended) - told >= tellable:
-                    told = len(ended)
-                    progress(told, sum(episode.outcome == "success" for episode in ended))
+                if len(ended) - reported >= step:
+                    reported = len(ended)
+                    progress(reported, sum(episode.outcome == "success" for episode in ended))
         finally:
             crew.end()
     played = episodes.trajectories(policy=policy.name, round=round)
@@ -126,7 +126,7 @@ class _Crew:
             if self._program.play is not None:
                 self._call(self._program.play, key, episode)
             else:
-                self._run(self._told_episode(key, episode), [episode])
+                self._run(self._episode_variables(key, episode), [episode])
 
     def _call(self, play: Callable[[str, str], float], key: str, episode: RecordedEpisode) -> None:
         try:
@@ -141,7 +141,7 @@ class _Crew:
         key = {"FEDSE_URL": self._at.url, "FEDSE_KEY": self._at.key}
         self._run(key, None)
 
-    def _told_episode(self, key: str, episode: RecordedEpisode) -> dict[str, str]:
+    def _episode_variables(self, key: str, episode: RecordedEpisode) -> dict[str, str]:
         return {
             "OPENAI_BASE_URL": self._at.base_url(key),
             "OPENAI_API_KEY": "none",  # OpenAI's client refuses to start without one
@@ -150,22 +150,22 @@ class _Crew:
             "FEDSE_REWARD_URL": self._at.reward_url(key),
         }
 
-    def _run(self, told: dict[str, str], episodes: list[RecordedEpisode] | None) -> None:
+    def _run(self, variables: dict[str, str], episodes: list[RecordedEpisode] | None) -> None:
         """The command has ended; episodes it left open are broken and say how it ended."""
-        error = self._completed({**os.environ, **told})
+        error = self._run_command({**os.environ, **variables})
         for episode in self._episodes.playing() if episodes is None else episodes:
-            episode.break_off(error or "the program ended without telling a reward")
+            episode.break_off(error or "the program ended without reporting a reward")
 
-    def _completed(self, environ: dict[str, str]) -> str:
+    def _run_command(self, environ: dict[str, str]) -> str:
         """Why the command failed; empty when it did not."""
-        with tempfile.TemporaryFile() as said:
+        with tempfile.TemporaryFile() as stderr:
             try:
                 command = subprocess.Popen(
                     self._program.command,
                     env=environ,
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
-                    stderr=said,
+                    stderr=stderr,
                     start_new_session=True,
                 )
             except OSError as error:
@@ -178,9 +178,9 @@ class _Crew:
                 return self._late()
             finally:
                 self._commands.discard(command)
-            said.seek(max(0, said.seek(0, os.SEEK_END) - TOLD_BYTES))
-            words = said.read().decode(errors="replace").strip()
-        return f"the command ended with exit code {code}: {words}" if code else ""
+            stderr.seek(max(0, stderr.seek(0, os.SEEK_END) - STDERR_BYTES))
+            output = stderr.read().decode(errors="replace").strip()
+        return f"the command ended with exit code {code}: {output}" if code else ""
 
     def _late(self) -> str:
         return f"the program did not end in {self._program.timeout} s"

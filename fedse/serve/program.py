@@ -25,7 +25,9 @@ Play = Callable[[str, str], float]
 
 
 class Program:
-    """Has the members of an environment, but nobody can step it: it is played by itself."""
+    """Has the members of an environment, but cannot be stepped: it plays by itself."""
+
+    owns_loop = True
 
     def __init__(
         self,
@@ -85,8 +87,8 @@ def _require_positive(option: str, got: object) -> None:
 
 def _not_steppable() -> EnvError:
     return EnvError(
-        "fedse.serve:Program owns its loop, so it cannot be stepped, played by hand or checked",
-        hint="fedse run CONFIG --set run.rounds=1",
+        "fedse.serve:Program owns its loop, so it cannot be stepped or played by hand",
+        hint="try it in one short round: fedse run CONFIG --set run.rounds=1",
     )
 
 
@@ -107,15 +109,15 @@ def _require_one_way(play: object, command: object, per: str) -> None:
 def _function(name: str) -> Play:
     module, _, attribute = name.partition(":")
     with boundary(EnvError, f"fedse.serve:Program: play = {name!r}"):
-        found = getattr(import_module(module), attribute)
-    if not callable(found):
+        value = getattr(import_module(module), attribute)
+    if not callable(value):
         raise _wrong("play", name, "the module:name of a function")
-    called: Play = found
-    return called
+    function: Play = value
+    return function
 
 
 def _tasks(split: Split, given: int | Sequence[str]) -> tuple[Task, ...]:
-    """The tasks the user named, or as many as asked for, named by their number."""
+    """The tasks the user named, or the given number of tasks, named by their number."""
     if isinstance(given, int):
         _require_positive(split, given)
         given = [f"{split}-{number}" for number in range(given)]

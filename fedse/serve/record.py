@@ -1,8 +1,8 @@
-"""Episodes of a program that owns its loop: what it asks is matched with what was said before.
+"""Episodes of a program that owns its loop: each request is matched with the earlier conversation.
 
-A request whose messages repeat an earlier answer's conversation goes on from it, token for token.
-Messages we did not say (examples, a summary, a rewritten history) are given to the model as
-context and never learned from. A conversation that goes on from anywhere else than the last answer
+A request whose messages repeat an earlier answer's conversation continues it, token for token.
+Other messages (examples, a summary, a rewritten history) are given to the model as
+context and never learned from. A conversation that continues from anywhere but the last answer
 is a new branch. **The branch of the last answer is the episode; the others are dropped**: an
 episode is one sequence of tokens, and of several only the last is sure to have led to the reward.
 """
@@ -21,7 +21,7 @@ from fedse.serve.chat import Conversation, RequestRefused, ShownAndAnswered
 from fedse.types import Outcome, Trajectory, Turn
 
 UNPLAYED = "the program ended before it asked for this episode"
-UNASKED = "the program told a reward but never asked the model"
+UNASKED = "the program reported a reward but never asked the model"
 
 
 class PolicyInput(NamedTuple):
@@ -29,7 +29,7 @@ class PolicyInput(NamedTuple):
 
     conversation: Conversation
     kept: tuple[Turn, ...]
-    """The turns it goes on from."""
+    """The turns it continues."""
     given: tuple[Turn, ...]
     """Answers in its history that are not ours, with tokens where the policy has any."""
 
@@ -60,7 +60,7 @@ class RecordedEpisode:
     )
 
     def ask(self, conversation: Conversation, encoder: Encoder | None) -> PolicyInput:
-        """The conversation as a question; the longest part of it that we know is kept exactly."""
+        """The conversation as a question; the longest recorded part of it is kept exactly."""
         self._require_open()
         if self.answers >= self.max_turns:
             self._truncated = True
@@ -68,11 +68,13 @@ class RecordedEpisode:
                 400, "turn_limit", f"the episode has had its {self.max_turns} answers"
             )
         system, past, _ = conversation
-        for known in range(len(past), -1, -1):
-            kept = self._after.get((system, past[:known]), ())
-            if kept or not known:
-                return PolicyInput(conversation, kept, _given(system, kept, past[known:], encoder))
-        raise AssertionError("known reaches 0")
+        for length in range(len(past), -1, -1):
+            kept = self._after.get((system, past[:length]), ())
+            if kept or not length:
+                return PolicyInput(
+                    conversation, kept, _foreign_turns(system, kept, past[length:], encoder)
+                )
+        raise AssertionError("length reaches 0")
 
     def take(self, question: PolicyInput, reply: Reply | None) -> Reply:
         """The reply is the episode's last turn; Refused where the context is full."""
@@ -85,7 +87,7 @@ class RecordedEpisode:
         system, past, shown = question.conversation
         given_ids = tuple(i for t in question.given for i in (*t.context_ids, *t.action_ids))
         turn = Turn(
-            observation=_told(question),
+            observation=_observation(question),
             action=reply.text,
             context_ids=given_ids + reply.context_ids,
             action_ids=reply.action_ids,
@@ -174,7 +176,7 @@ class Episodes:
         return played
 
 
-def _given(
+def _foreign_turns(
     system: str, kept: tuple[Turn, ...], past: Sequence[ShownAndAnswered], encoder: Encoder | None
 ) -> tuple[Turn, ...]:
     turns: tuple[Turn, ...] = ()
@@ -188,6 +190,6 @@ def _given(
     return turns
 
 
-def _told(question: PolicyInput) -> str:
-    told = [f"{turn.observation}\n\n[assistant] {turn.action}" for turn in question.given]
-    return "\n\n".join([*told, question.conversation.shown])
+def _observation(question: PolicyInput) -> str:
+    history = [f"{turn.observation}\n\n[assistant] {turn.action}" for turn in question.given]
+    return "\n\n".join([*history, question.conversation.shown])

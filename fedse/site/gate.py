@@ -2,11 +2,11 @@
 
 A request for a round before the newest one the site finished is stale: a server that lost nothing
 asks for the round after its last committed one, and no site has finished a later one. If the answer
-is in the outbox it is given again, else it is refused without work, also where there is no policy.
+is in the outbox it is sent again, else it is refused without work, also where there is no policy.
 
 A veto: before it trains, the site lets the global adapter play its held-out games. If that solves
 a smaller share than the last adapter the site accepted, by more than `veto_drop`, nothing is
-trained from it and the site answers without a vote, with a number that says so. The reference
+trained from it and the site answers without a vote, with a fault number for it. The reference
 moves with every accepted adapter, so a decline in steps smaller than `veto_drop` is not seen.
 """
 
@@ -17,18 +17,12 @@ from typing import Any
 from fedse.config.schema import Config
 from fedse.errors import ConfigError, StoreError, boundary
 from fedse.events import Emit
+from fedse.faults import Fault
 from fedse.method.rounds import client_eval
 from fedse.method.site import Play, Site
-from fedse.protocol import Request
-from fedse.site.rules import (
-    PAUSED,
-    VETOED,
-    read_rules,
-    require_allowed,
-    require_current,
-)
+from fedse.protocol import Request, SiteReply
+from fedse.site.rules import read_rules, require_allowed, require_current
 from fedse.site.serve import check_request, serve
-from fedse.store.buffer import Finished
 from fedse.store.files import write_durably
 from fedse.types import ClientStats, Record, Trajectory
 
@@ -59,16 +53,16 @@ class Memory(Record):
 
 def handle_request(
     request: Request, data: bytes, site: Site, config: Config, *, policy: Path | None, emit: Emit
-) -> tuple[Finished, int]:
-    """The site's answer and its number: 0, or why the site chose to have no vote."""
+) -> SiteReply:
+    """The site's answer; its fault says why the site chose to have no vote, if it did."""
     if policy is None:
         _require_current(request, site)
-        return serve(request, data, site, config, emit=emit), 0
+        return serve(request, data, site, config, emit=emit)
     rules = read_rules(policy)
     require_allowed(rules, request, config, site.spec.nbytes)
     if rules.pause:
         emit("site.paused", client=site.client, round=request.round)
-        return Finished(ClientStats(), None), PAUSED
+        return SiteReply(ClientStats(), fault=Fault.PAUSED)
     if not rules.earlier_rounds:
         _require_current(request, site)
     if request.train and rules.veto_drop is not None:
@@ -76,15 +70,17 @@ def handle_request(
         memory = policy.parent / MEMORY
         if vetoed(request, data, site, config, rules.veto_drop, memory=memory, emit=emit):
             emit("site.vetoed", client=site.client, round=request.round, adapter=request.adapter)
-            unasked = request.model_copy(update={"train": False})
-            return serve(unasked, data, site, config, emit=emit), VETOED
-    return serve(request, data, site, config, emit=emit), 0
+            evaluation_only = request.model_copy(update={"train": False})
+            return serve(evaluation_only, data, site, config, emit=emit)._replace(
+                fault=Fault.VETOED
+            )
+    return serve(request, data, site, config, emit=emit)
 
 
 def _require_current(request: Request, site: Site) -> None:
-    known, key = site.buffer, (request.experiment, request.round, request.digest)
-    if known.finished(*key) is None:
-        require_current(request, known.newest(request.experiment))
+    buffer, key = site.buffer, (request.experiment, request.round, request.digest)
+    if buffer.finished(*key) is None:
+        require_current(request, buffer.newest(request.experiment))
 
 
 def vetoed(
@@ -97,21 +93,21 @@ def vetoed(
     memory: Path,
     emit: Emit,
 ) -> bool:
-    """Whether the adapter is refused; either way it is remembered what it could do."""
-    known = _read(memory, config.run.name)
-    met = (known.accepted, known.vetoed)
-    found = next((m for m in met if m and m.adapter == request.adapter), None)
-    found = found or _measured(request, data, site, config, emit)
-    last = known.accepted
-    # Judged again even if it was met before: the owner may have changed the rule since.
-    verdict = last is not None and last.rate - found.rate > veto_drop + ROUNDING
-    now = known.model_copy(update={"vetoed" if verdict else "accepted": found})
-    if now != known:
-        write_durably(memory, now.model_dump_json(indent=2).encode())
+    """Whether the adapter is refused; its measure is stored either way."""
+    before = _read(memory, config.run.name)
+    measured = (before.accepted, before.vetoed)
+    measure = next((m for m in measured if m and m.adapter == request.adapter), None)
+    measure = measure or _measure(request, data, site, config, emit)
+    last = before.accepted
+    # Judged again even if it was measured before: the owner may have changed the rule since.
+    verdict = last is not None and last.rate - measure.rate > veto_drop + ROUNDING
+    after = before.model_copy(update={"vetoed" if verdict else "accepted": measure})
+    if after != before:
+        write_durably(memory, after.model_dump_json(indent=2).encode())
     return verdict
 
 
-def _measured(request: Request, data: bytes, site: Site, config: Config, emit: Emit) -> Measure:
+def _measure(request: Request, data: bytes, site: Site, config: Config, emit: Emit) -> Measure:
     adapter = check_request(request, data, config, site.spec)
     if not config.eval.episodes:
         raise ConfigError(
@@ -124,13 +120,13 @@ def _measured(request: Request, data: bytes, site: Site, config: Config, emit: E
 
 def once(play: Play) -> Play:
     """Plays as `play`, but the same games of one request only once: for the veto and the round."""
-    known: dict[Any, list[Trajectory]] = {}
+    played: dict[Any, list[Trajectory]] = {}
 
     def play_once(games: Any, *args: Any, **options: Any) -> list[Trajectory]:
         key = (tuple(games), options["round"], options["seed"])
-        if key not in known:
-            known[key] = play(games, *args, **options)
-        return known[key]
+        if key not in played:
+            played[key] = play(games, *args, **options)
+        return played[key]
 
     return play_once
 
@@ -139,5 +135,5 @@ def _read(memory: Path, experiment: str) -> Memory:
     if not memory.exists():
         return Memory(experiment=experiment)
     with boundary(StoreError, f"veto memory {memory}"):
-        known = Memory.model_validate_json(memory.read_bytes())
-    return known if known.experiment == experiment else Memory(experiment=experiment)
+        stored = Memory.model_validate_json(memory.read_bytes())
+    return stored if stored.experiment == experiment else Memory(experiment=experiment)

@@ -1,4 +1,4 @@
-"""The worker's end of its local socket: who can reach it, and whether an asker is still there."""
+"""The worker's end of its local socket: who can reach it, and whether a peer is still connected."""
 
 import os
 import socket
@@ -14,7 +14,7 @@ MAX_SOCKET_PATH = 107
 
 
 class SocketAddress(NamedTuple):
-    """Where a worker listens, and which group of users may ask it besides its own user."""
+    """Where a worker listens, and which group of users may connect besides its own user."""
 
     path: Path
     group: str = ""

@@ -6,17 +6,22 @@ from pathlib import Path
 from typing import Any
 
 from fedse.adapters.base import base_path, spec_of
+from fedse.agent.policy import Dialogue
 from fedse.agent.prompt import Encoder
-from fedse.config.schema import Config
-from fedse.envs.base import Env, make_env
-from fedse.errors import EnvError, MachineError
+from fedse.config.file import check_command
+from fedse.config.schema import ClientSection, Config
+from fedse.envs.base import Env, EnvFactory, make_env
+from fedse.errors import ConfigError, EnvError, boundary, require_packages
 from fedse.method.rollout import Keep, choose_games, demonstrate, rollout
-from fedse.method.site import Play, Site
+from fedse.method.site import Play, Site, tasks_of
 from fedse.seeds import seed_of
 from fedse.serve.program import Program
 from fedse.site.resume import keeping_in
 from fedse.store.buffer import Buffer
-from fedse.types import Adapter, Fitted, Split, Task, Trajectory
+from fedse.types import Adapter, Fitted, Trajectory
+
+# Both names of the class that stands for an agent program.
+PROGRAMS = ("fedse.serve:Program", "fedse.serve.program:Program")
 
 
 def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], float]) -> Site:
@@ -31,6 +36,7 @@ def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], fl
     env, path, spec = make(), base_path(config.model.base), spec_of(config)
     prepare_torch(config.model.threads)
     engine, trainer = engine_for(path, spec), trainer_for(path, spec)
+    require_prompt_fits(make, engine.encoder, config, member)
 
     def make_policy(adapter: Adapter, temperature: float) -> HFPolicy:
         return HFPolicy(
@@ -59,18 +65,25 @@ def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], fl
     return site
 
 
-def tasks_of(env: Env, part: tuple[int, int] | None, split: Split) -> Sequence[Task]:
-    """The tasks of a split; of the training ones only the client's part. All share the test."""
-    tasks = env.tasks(split)
-    if part is None or split == "test":
-        return tasks
-    first, step = part
-    own = tasks[first - 1 :: step]
-    if not own:
-        raise EnvError(
-            f"{env.name} has {len(tasks)} training tasks, part {first} of {step} is empty"
+def require_prompt_fits(
+    make: EnvFactory, encoder: Encoder, config: Config, client: ClientSection
+) -> None:
+    """The first prompt of the client's first task and one answer to it fit into the context."""
+    env = make()
+    if isinstance(env, Program):
+        return  # a program writes its own prompts
+    with boundary(EnvError, f"environment {client.env!r} of {client.name}"):
+        first = env.reset(tasks_of(env, client.part, "train")[0], seed=0)
+        env.close()
+    opening = Dialogue(env.system_prompt, (), first.observation)
+    context, answer = config.rollout.context, config.rollout.new_tokens
+    needed = len(encoder.context(opening)) + answer
+    if needed > context:
+        raise ConfigError(
+            f"rollout.context = {context} is too small for {client.name}: its first prompt has "
+            f"{needed - answer} tokens and rollout.new_tokens is {answer}",
+            hint=f"--set rollout.context={2 * needed} leaves room for some turns",
         )
-    return own
 
 
 def recording(play: Play, buffer: Buffer, config: Config) -> Play:
@@ -90,13 +103,9 @@ def choose_play(env: Env, encoder: Encoder, keep: Keep) -> Play:
     """We step an environment; a program plays by itself against a recording endpoint."""
     if not isinstance(env, Program):
         return partial(rollout, keep=keep)
-    try:
-        from fedse.serve.play import play_program
-    except ModuleNotFoundError as error:
-        raise MachineError(
-            f"fedse.serve:Program needs {error.name}, not installed here",
-            hint="pip install 'fed-se[serve]'",
-        ) from error
+    require_packages("fedse.serve:Program", "starlette", "uvicorn", extra="serve")
+    from fedse.serve.play import play_program
+
     return partial(play_program, encoder=encoder)
 
 
@@ -106,4 +115,14 @@ def add_demonstrations(site: Site, config: Config) -> None:
     if count and not site.buffer.added(experiment, 0):
         seed = seed_of(config.run.seed, site.client, "demonstrations")
         games = choose_games(site.tasks("train"), count, seed=seed)
-        site.buffer.add(demonstrate(games, site.make_env), experiment=experiment)
+        demonstrations = demonstrate(
+            games, site.make_env, hint=check_hint(config.client(site.client))
+        )
+        site.buffer.add(demonstrations, experiment=experiment)
+
+
+def check_hint(client: ClientSection) -> str:
+    """What to do when this client's episodes break."""
+    if client.env in PROGRAMS:
+        return "fix the program, then try one short round: fedse run CONFIG --set run.rounds=1"
+    return check_command(client)

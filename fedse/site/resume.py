@@ -1,4 +1,4 @@
-"""A rollout that was broken off goes on where it was: what was played in full is not played again.
+"""A rollout that was interrupted continues where it was: a part played in full is not played again.
 
 A part of a round's games (see `Chunk`) is in the client's own buffer as soon as it is played and
 leaves it with the round's answer. It is used again only for the same games of the same round with
@@ -17,15 +17,15 @@ from fedse.types import AdapterSpec, Trajectory, digest_of
 def keeping_in(buffer: Buffer, config: Config, client: str, spec: AdapterSpec) -> Keep:
     """Each chunk is in `buffer` before the next one begins, and is taken from there if it can be.
 
-    A chunk with a broken episode is not kept: what broke it may be mended at the next attempt.
+    A chunk with a broken episode is not kept: what broke it may be fixed by the next attempt.
     """
     setting = digest_of(_setting(config, client, spec))
 
     def keep(chunk: Chunk, play: Callable[[], list[Trajectory]]) -> list[Trajectory]:
         part = _part(chunk, config.run.name, setting)
-        known = buffer.part(part)
-        if known is not None:
-            return known
+        stored = buffer.part(part)
+        if stored is not None:
+            return stored
         played = play()
         if all(episode.outcome != "broken" for episode in played):
             buffer.keep_part(part, played)
@@ -35,7 +35,7 @@ def keeping_in(buffer: Buffer, config: Config, client: str, spec: AdapterSpec) -
 
 
 def _setting(config: Config, client: str, spec: AdapterSpec) -> list[object]:
-    """All that decides how a client's games go and is not said by the games themselves."""
+    """Everything besides the games themselves that decides how a client's games go."""
     world, model = config.client(client), config.model
     agreed, base = config.agreed_digest(), spec.identity
     # The number of threads can change the last bit of a sum.

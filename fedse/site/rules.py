@@ -1,7 +1,7 @@
 """The site's own rules, in a file the site owns; the server may tighten them and never loosen.
 
 Read again at every request, so a change counts at once, and a file that cannot be read refuses
-everything. Nothing in a request can change a rule: it names what is asked and brings no settings.
+everything. Nothing in a request can change a rule: it names the work and carries no settings.
 """
 
 import json
@@ -14,13 +14,9 @@ from pydantic import Field, ValidationError
 
 from fedse.config.schema import Config, Section
 from fedse.errors import ConfigError, FedSEError
+from fedse.faults import Fault
 from fedse.protocol import Request
 from fedse.store.files import write_durably
-
-# Numbers a site answers with; above those of fedse.errors and fedse.site.socket_client.
-PAUSED, OTHER_EXPERIMENT, TOO_MANY_ROUNDS, TOO_MANY_BYTES, VETOED, STALE = 30, 31, 32, 33, 34, 35
-ABSTAINS = frozenset({PAUSED, VETOED})
-"""With these a site that is well answers without a vote, by its own choice."""
 
 
 class SiteRules(Section):
@@ -41,11 +37,11 @@ class SiteRules(Section):
 
 
 class RuleRefusal(FedSEError):
-    """The site's rules forbid what is asked; its number is all that leaves."""
+    """The site's rules forbid the request; only its fault number leaves the site."""
 
-    def __init__(self, number: int, message: str) -> None:
+    def __init__(self, fault: Fault, message: str) -> None:
         super().__init__(message, hint="if you want to allow it, change the site's policy.toml")
-        self.exit_code = number
+        self.exit_code = fault
 
 
 def first_rules(config: Config, *, adapter_bytes: int) -> SiteRules:
@@ -64,16 +60,19 @@ def require_allowed(
     if request.experiment not in policy.experiments:
         allowed = ", ".join(policy.experiments) or "none"
         raise RuleRefusal(
-            OTHER_EXPERIMENT, f"asked for experiment {request.experiment!r}, allowed: {allowed}"
+            Fault.OTHER_EXPERIMENT,
+            f"asked for experiment {request.experiment!r}, allowed: {allowed}",
         )
     most = min(policy.max_rounds, config.run.rounds)
     # After the last round the last adapter is measured once more, without training.
     last = most if request.train else most + 1
     if not 1 <= request.round <= last:
-        raise RuleRefusal(TOO_MANY_ROUNDS, f"asked for round {request.round}, the last is {last}")
+        raise RuleRefusal(
+            Fault.TOO_MANY_ROUNDS, f"asked for round {request.round}, the last is {last}"
+        )
     if request.train and adapter_bytes > policy.max_bytes_up:
         raise RuleRefusal(
-            TOO_MANY_BYTES,
+            Fault.TOO_MANY_BYTES,
             f"an adapter has {adapter_bytes} bytes, max_bytes_up is {policy.max_bytes_up}",
         )
 
@@ -82,8 +81,8 @@ def require_current(request: Request, newest: int | None) -> None:
     """The round is not before `newest`, the newest this site finished in the experiment."""
     if newest is not None and request.round < newest:
         raise RuleRefusal(
-            STALE,
-            f"asked for round {request.round} with a request not met before, the newest round "
+            Fault.STALE,
+            f"asked for round {request.round} with a new request, the newest round "
             f"finished here is {newest}; earlier_rounds = true would allow it",
         )
 
@@ -96,12 +95,12 @@ def read_rules(path: Path) -> SiteRules:
     except OSError as error:
         raise ConfigError(f"cannot read policy {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"policy {path} is not TOML: {error}", hint=f"mend {path}") from None
+        raise ConfigError(f"policy {path} is not TOML: {error}", hint=f"correct {path}") from None
     except ValidationError as error:
-        told = "; ".join(
+        problems = "; ".join(
             f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False)
         )
-        raise ConfigError(f"policy {path}: {told}", hint=f"mend {path}") from None
+        raise ConfigError(f"policy {path}: {problems}", hint=f"correct {path}") from None
 
 
 def write_rules(path: Path, policy: SiteRules) -> None:

@@ -7,18 +7,18 @@ it has a line in the client's ledger before it leaves; without that line nothing
 
 from fedse.aggregate.validate import parse_adapter
 from fedse.config.schema import Config
-from fedse.errors import WireError
+from fedse.errors import RunError, WireError
 from fedse.events import Emit
 from fedse.ledger.entries import answer_entry
 from fedse.ledger.record import note_answer
 from fedse.method.rounds import client_eval, client_round
 from fedse.method.site import Site
-from fedse.protocol import Request
-from fedse.store.buffer import Finished
+from fedse.protocol import Request, SiteReply
+from fedse.site.open import check_hint
 from fedse.types import Adapter, AdapterSpec, ClientStats, ClientUpdate
 
 
-def serve(request: Request, data: bytes, site: Site, config: Config, *, emit: Emit) -> Finished:
+def serve(request: Request, data: bytes, site: Site, config: Config, *, emit: Emit) -> SiteReply:
     """The client's answer to `request`, computed now or earlier."""
     current = check_request(request, data, config, site.spec)
     key = (request.experiment, request.round, request.digest)
@@ -26,11 +26,11 @@ def serve(request: Request, data: bytes, site: Site, config: Config, *, emit: Em
     fresh = done is None
     if done is None:
         update = _work(request, current, site, config, emit)
-        done = Finished(update.stats, update.adapter.to_bytes() if update.adapter else None)
+        done = SiteReply(update.stats, update.adapter.to_bytes() if update.adapter else None)
         site.buffer.finish(*key, done)
     if site.home is not None:
-        told = answer_entry(key, done, received=request.adapter, bytes_down=len(data))
-        note_answer(site.home, site.client, told, fresh=fresh, clock=site.clock)
+        entry = answer_entry(key, done, received=request.adapter, bytes_down=len(data))
+        note_answer(site.home, site.client, entry, fresh=fresh, clock=site.clock)
     emit("upload.started", client=site.client, round=request.round, bytes=len(done.adapter or b""))
     return done
 
@@ -38,11 +38,13 @@ def serve(request: Request, data: bytes, site: Site, config: Config, *, emit: Em
 def check_request(request: Request, data: bytes, config: Config, spec: AdapterSpec) -> Adapter:
     """The adapter of a request this client agreed to; any other request is a WireError."""
     if request.experiment != config.run.name:
-        raise WireError(f"asked for experiment {request.experiment!r}, here is {config.run.name!r}")
+        raise WireError(
+            f"asked for experiment {request.experiment!r}, expected {config.run.name!r}"
+        )
     if request.agreed != config.agreed_digest():
         raise WireError(
             "the server's settings differ from the ones this client agreed to",
-            hint="compare `fedse config show` on both sides",
+            hint="compare `fedse config show CONFIG` on both sides",
         )
     if request.spec != spec.identity:
         raise WireError(
@@ -59,11 +61,15 @@ def _work(
     request: Request, current: Adapter, site: Site, config: Config, emit: Emit
 ) -> ClientUpdate:
     measured = ClientStats()
-    if request.evaluate:
-        measured = client_eval(current, site, config, round=request.round, emit=emit)
-    if not request.train:
-        return ClientUpdate(measured, None)
-    update = client_round(current, site, config, round=request.round, emit=emit)
+    try:
+        if request.evaluate:
+            measured = client_eval(current, site, config, round=request.round, emit=emit)
+        if not request.train:
+            return ClientUpdate(measured, None)
+        update = client_round(current, site, config, round=request.round, emit=emit)
+    except RunError as error:
+        # The error names the environment by its own name; the hint uses the name in the config.
+        raise RunError(str(error), hint=check_hint(config.client(site.client))) from error
     kept = {"eval_played", "eval_succeeded", "eval_seconds"}
     stats = update.stats.model_copy(update=measured.model_dump(include=kept))
     return ClientUpdate(stats, update.adapter)

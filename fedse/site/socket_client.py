@@ -1,8 +1,8 @@
-"""Ask a site's worker one thing over its local socket; light enough for a process per message.
+"""One request to a site's worker over its local socket; light enough for a process per message.
 
 One connection carries one exchange of four frames: request JSON, adapter, reply JSON, adapter
 (empty = no vote). Frames are bytes and never pickled. What is wrong with an exchange comes back
-as a fault number, never as text, because whoever asks may pass it on to the server.
+as a fault number, never as text, because the caller may pass it on to the server.
 """
 
 import json
@@ -13,8 +13,12 @@ import time
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Client, Connection
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from tenacity import RetryCallState, Retrying, retry_if_result, wait_fixed
+
+from fedse.faults import Fault
+from fedse.protocol import SiteReply
 from fedse.types import ClientStats
 
 MAX_JSON_BYTES = 64 * 1024
@@ -22,39 +26,51 @@ RETRY_SECONDS = 0.5
 # A frame must pass within this many seconds once both sides are connected.
 FRAME_SECONDS = 30
 
-# Fault numbers below 20 are exit codes of fedse.errors, raised inside the worker.
-UNREACHABLE, SILENT, GARBLED = 20, 21, 22
-
-
-class SiteReply(NamedTuple):
-    """What a site says: numbers, and an adapter."""
-
-    client: int
-    """Place of the client among all members' names in sorted order; -1 = not known."""
-    stats: ClientStats
-    adapter: bytes = b""
-    fault: int = 0
-    """0 = none."""
-
 
 def ask_until_served(ask: Callable[[], SiteReply], *, patience: float, tries: int) -> SiteReply:
-    """What `ask` gives; a worker that died or is being started is asked again for `patience` s.
+    """What `ask` returns; a worker that died or is starting is asked again for `patience` s.
 
-    A worker that did the work before it died answers from its outbox; one that dies of the work
-    again and again is a fault after `tries` deaths.
+    A worker that did the work before it died answers from its outbox; one that keeps dying
+    of the work is a fault after `tries` deaths.
     """
-    broken_since, deaths = None, 0
-    while True:
-        began = time.monotonic()
-        reply = ask()
+    broken = _Broken(patience, tries)
+    asking = Retrying(
+        before=broken.begin,
+        retry=retry_if_result(lambda reply: reply.fault.passing),
+        stop=broken.lasting,
+        wait=wait_fixed(RETRY_SECONDS),
+        retry_error_callback=_last_reply,
+    )
+    return asking(ask)
+
+
+class _Broken:
+    """How long a worker has been broken, and how often it died.
+
+    An ask that took longer than the patience reached a worker that worked: the time starts over.
+    """
+
+    def __init__(self, patience: float, tries: int) -> None:
+        self._patience, self._tries = patience, tries
+        self._began, self._deaths = 0.0, 0
+        self._since: float | None = None
+
+    def begin(self, state: RetryCallState) -> None:
+        self._began = time.monotonic()
+
+    def lasting(self, state: RetryCallState) -> bool:
+        """Called after each ask that failed."""
         now = time.monotonic()
-        deaths += reply.fault == GARBLED
-        if broken_since is None or now - began > patience:
-            broken_since = now
-        lasting = deaths >= tries or now - broken_since >= patience
-        if reply.fault not in (UNREACHABLE, GARBLED) or lasting:
-            return reply
-        time.sleep(RETRY_SECONDS)
+        self._deaths += _last_reply(state).fault == Fault.GARBLED
+        if self._since is None or now - self._began > self._patience:
+            self._since = now
+        return self._deaths >= self._tries or now - self._since >= self._patience
+
+
+def _last_reply(state: RetryCallState) -> SiteReply:
+    assert state.outcome is not None
+    reply: SiteReply = state.outcome.result()
+    return reply
 
 
 def ask_site(
@@ -70,22 +86,22 @@ def ask_site(
 
     `client` is None where the worker serves one client, as at every real site.
     """
-    asked = json.dumps({"client": client, "request": dict(request)}).encode()
+    message = json.dumps({"client": client, "request": dict(request)}).encode()
     try:
         connection = Client(str(socket), family="AF_UNIX")
     except OSError:
-        return _fault(UNREACHABLE)
+        return _fault(Fault.UNREACHABLE)
     with connection:
         try:
             bound_waiting(connection, FRAME_SECONDS)
-            connection.send_bytes(asked)
+            connection.send_bytes(message)
             connection.send_bytes(adapter)
             if not connection.poll(timeout):
-                return _fault(SILENT)
-            return _received(connection, max_reply_bytes)
+                return _fault(Fault.SILENT)
+            return _receive(connection, max_reply_bytes)
         # ValueError covers broken JSON, broken text and a stats record that fails its schema.
         except (OSError, EOFError, ValueError, TypeError, KeyError):
-            return _fault(GARBLED)
+            return _fault(Fault.GARBLED)
 
 
 def bound_waiting(connection: "Connection[Any, Any]", seconds: int) -> None:
@@ -96,14 +112,15 @@ def bound_waiting(connection: "Connection[Any, Any]", seconds: int) -> None:
         end.setsockopt(socket_of_os.SOL_SOCKET, socket_of_os.SO_SNDTIMEO, wait)
 
 
-def _received(connection: "Connection[Any, Any]", max_reply_bytes: int) -> SiteReply:
-    said = json.loads(connection.recv_bytes(MAX_JSON_BYTES))
+def _receive(connection: "Connection[Any, Any]", max_reply_bytes: int) -> SiteReply:
+    answer = json.loads(connection.recv_bytes(MAX_JSON_BYTES))
     adapter = connection.recv_bytes(max_reply_bytes)
-    client, fault = said["client"], said["fault"]
+    client, fault = answer["client"], answer["fault"]
     if type(client) is not int or type(fault) is not int:
         raise TypeError("client and fault are numbers")
-    return SiteReply(client, ClientStats.model_validate(said["stats"]), adapter, fault)
+    stats = ClientStats.model_validate(answer["stats"])
+    return SiteReply(stats, adapter or None, Fault(fault), client)
 
 
-def _fault(number: int) -> SiteReply:
-    return SiteReply(-1, ClientStats(), fault=number)
+def _fault(fault: Fault) -> SiteReply:
+    return SiteReply(ClientStats(), fault=fault)

@@ -1,8 +1,8 @@
 """The resident worker of a site: owns model, buffer and environment, answers over a local socket.
 
-It serves one request at a time and outlives every bad one. What went wrong is told in full to the
-site's own log and to whoever asked as a number only, because what the asker hears may leave the
-house. A request that was answered before is answered from the outbox, so asking twice is safe.
+It serves one request at a time and outlives every bad one. What went wrong is written in full to
+the site's own log; the caller gets a number only, because what it receives may leave the site.
+A request that was answered before is answered from the outbox, so asking twice is safe.
 """
 
 import errno
@@ -23,20 +23,22 @@ from fedse.config.file import load_config
 from fedse.config.schema import Config
 from fedse.errors import ConfigError, FedSEError, MachineError, WireError, boundary
 from fedse.events import Fact
+from fedse.faults import Fault
 from fedse.method.site import Site
-from fedse.protocol import Request
+from fedse.protocol import UNNAMED, Request, SiteReply
 from fedse.site import socket_client
 from fedse.site.gate import handle_request
 from fedse.site.listening import SocketAddress, hung_up, listen
 from fedse.site.open import open_site
 from fedse.site.socket_client import MAX_JSON_BYTES, bound_waiting
-from fedse.store.buffer import Finished
 from fedse.types import ClientStats
 
 # Why accepting a connection fails without the listener being closed.
 PASSING = {errno.ECONNABORTED, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
-HOME_HELP = "the client's folder: its buffer and the log; of several clients, HOME/CLIENT is each's"
+HOME_HELP = (
+    "the client's folder: its buffer and the log; with several clients, HOME/CLIENT for each"
+)
 
 log = logging.getLogger("fedse.site")
 
@@ -44,7 +46,7 @@ OpenSite = Callable[[str], Site]
 
 
 class ServedSites:
-    """The clients this worker serves, each opened when it is first asked."""
+    """The clients this worker serves, each opened at its first request."""
 
     def __init__(
         self, config: Config, clients: Sequence[str], open_one: OpenSite, policy: Path | None = None
@@ -58,18 +60,18 @@ class ServedSites:
             raise ConfigError(
                 f"client {', '.join(unknown) or '(none)'} is not in this experiment; "
                 f"its clients are {', '.join(names)}",
-                hint="fedse config show",
+                hint="--client NAME, one of those",
             )
         self.place = {name: index for index, name in enumerate(names)}
 
-    def named(self, place: int | None) -> str:
-        """The client that is asked; only a worker of several needs to be told which."""
+    def client_at(self, place: int | None) -> str:
+        """The client a request is for; only a worker of several clients needs `place`."""
         if place is None and len(self.clients) == 1:
             return self.clients[0]
         for client in self.clients:
             if self.place[client] == place:
                 return client
-        raise WireError(f"asked for client {place}, here are {', '.join(self.clients)}")
+        raise WireError(f"asked for client {place}, expected one of {', '.join(self.clients)}")
 
     def site(self, client: str) -> Site:
         if client not in self._opened:
@@ -104,7 +106,7 @@ def serve_forever(listener: Listener, sites: ServedSites) -> None:
                 bound_waiting(connection, socket_client.FRAME_SECONDS)
                 exchange(connection, sites, gone=partial(hung_up, connection))
             except Exception:
-                # The asker is gone; a finished answer waits in the outbox.
+                # The caller is gone; a finished answer waits in the outbox.
                 log.exception("a connection broke")
 
 
@@ -113,45 +115,45 @@ def exchange(
 ) -> None:
     """One request was read and one reply was sent, whatever the request was.
 
-    Nothing is done for an asker who is gone before the work begins: who still wants it asks again.
+    Nothing is done if the caller is gone before the work begins: it can ask again.
     """
-    client, done, fault = -1, Finished(ClientStats(), None), 0
+    reply, client = SiteReply(ClientStats()), UNNAMED
     try:
-        asked = connection.recv_bytes(MAX_JSON_BYTES)
+        frame = connection.recv_bytes(MAX_JSON_BYTES)
         adapter = connection.recv_bytes(spec_bytes(sites))
-        name, request = parse_request(asked, sites)
+        name, request = parse_request(frame, sites)
         client = sites.place[name]
         if gone():
-            log.warning("dropped: who asked for round %d has hung up", request.round)
+            log.warning("dropped: the caller for round %d has hung up", request.round)
             return
-        done, fault = handle_request(
+        reply = handle_request(
             request, adapter, sites.site(name), sites.config, policy=sites.policy, emit=_note
         )
     except FedSEError as error:
         log.error("refused: %s (%s)", error, error.hint, exc_info=True)
-        fault = error.exit_code
+        reply = SiteReply(ClientStats(), fault=Fault(error.exit_code))
     except (OSError, EOFError) as error:
-        log.error("refused: a frame was too long or did not come: %s", error)
-        fault = WireError.exit_code
+        log.error("refused: a frame was too long or did not arrive: %s", error)
+        reply = SiteReply(ClientStats(), fault=Fault.REQUEST)
     except Exception:
         log.exception("failed in an unforeseen way")
-        fault = FedSEError.exit_code
-    stats = done.stats.model_dump(mode="json")
-    connection.send_bytes(json.dumps({"client": client, "fault": fault, "stats": stats}).encode())
-    connection.send_bytes(done.adapter or b"")
+        reply = SiteReply(ClientStats(), fault=Fault.UNFORESEEN)
+    numbers = {"client": client, "fault": reply.fault, "stats": reply.stats.model_dump(mode="json")}
+    connection.send_bytes(json.dumps(numbers).encode())
+    connection.send_bytes(reply.adapter or b"")
 
 
-def parse_request(asked: bytes, sites: ServedSites) -> tuple[str, Request]:
-    """Who is asked for what; anything but exactly the agreed form is refused."""
+def parse_request(frame: bytes, sites: ServedSites) -> tuple[str, Request]:
+    """The client and its request; anything but exactly the agreed form is refused."""
     with boundary(WireError, "request"):
-        envelope = json.loads(asked)
+        envelope = json.loads(frame)
         if not isinstance(envelope, dict) or set(envelope) != {"client", "request"}:
             raise WireError("request: expected the keys client and request")
         place = envelope["client"]
         if place is not None and type(place) is not int:
             raise WireError("request: client must be a number or null")
         request = Request.model_validate(envelope["request"], strict=True)
-    return sites.named(place), request
+    return sites.client_at(place), request
 
 
 def spec_bytes(sites: ServedSites) -> int:
@@ -191,7 +193,7 @@ def run_worker(
 
 
 def _log_to(home: Path) -> None:
-    """The log may quote what an agent saw, so it stays in the site's folder, readable to it."""
+    """The log may quote what an agent saw, so only the owner of the site's folder can read it."""
     with boundary(MachineError, f"log in {home}"):
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
         file = home / "worker.log"
@@ -207,12 +209,14 @@ def _arguments(argv: Sequence[str] | None) -> Namespace:
     parser = ArgumentParser("python -m fedse.site.worker", description=__doc__)
     parser.add_argument("config", type=Path, help="the experiment, as this site agreed to it")
     parser.add_argument(
-        "--client", action="append", required=True, help="whom to serve; may repeat"
+        "--client", action="append", required=True, help="a client to serve; may be repeated"
     )
     parser.add_argument("--socket", type=Path, required=True, help="where to listen")
-    parser.add_argument("--socket-group", default="", help="users who may ask, besides oneself")
+    parser.add_argument(
+        "--socket-group", default="", help="a group of users who may connect, besides this user"
+    )
     parser.add_argument("--home", type=Path, required=True, help=HOME_HELP)
-    parser.add_argument("--policy", type=Path, help="the site's own rules, asked at every request")
+    parser.add_argument("--policy", type=Path, help="the site's own rules, read at every request")
     return parser.parse_args(argv)
 
 

@@ -1,4 +1,4 @@
-"""Success rates with the interval they deserve: per client, per environment, over all.
+"""Success rates and their intervals: per client, per environment, over all.
 
 Intervals are 95 % unless `z` says otherwise. Episodes are taken as independent; the same games
 played by two adapters are not, so the interval of their difference is on the wide side.
@@ -82,33 +82,33 @@ def rates(evals: Mapping[str, ClientStats]) -> dict[str, Rate]:
     }
 
 
-def by_env(found: Mapping[str, Rate], config: Config) -> dict[str, Rate]:
+def by_env(client_rates: Mapping[str, Rate], config: Config) -> dict[str, Rate]:
     """The episodes of all clients of an environment together, environments in order of name."""
     env_of = {client.name: client.env for client in config.clients}
-    envs = sorted({env_of[client] for client in found})
+    envs = sorted({env_of[client] for client in client_rates})
     return {
-        env: micro([rate for client, rate in found.items() if env_of[client] == env])
+        env: micro([rate for client, rate in client_rates.items() if env_of[client] == env])
         for env in envs
     }
 
 
-def micro(found: Sequence[Rate]) -> Rate:
-    """All episodes together: who played more counts more."""
-    return Rate(sum(rate.successes for rate in found), sum(rate.n for rate in found))
+def micro(parts: Sequence[Rate]) -> Rate:
+    """All episodes together: a part with more episodes counts more."""
+    return Rate(sum(rate.successes for rate in parts), sum(rate.n for rate in parts))
 
 
-def macro(found: Sequence[Rate]) -> Mean:
+def macro(parts: Sequence[Rate]) -> Mean:
     """The mean of the rates: every client or environment counts the same.
 
-    The interval puts the Wilson limits of the parts together as Newcombe does for two (MOVER,
-    Zou and Donner 2008).
+    The interval combines the Wilson limits of the parts as Newcombe does for two (MOVER, Zou and
+    Donner 2008).
     """
-    if not found:
+    if not parts:
         return Mean(float("nan"), Interval(0.0, 1.0))
-    k = len(found)
-    value = sum(rate.value for rate in found) / k
-    below = sqrt(sum((rate.value - rate.interval.low) ** 2 for rate in found)) / k
-    above = sqrt(sum((rate.interval.high - rate.value) ** 2 for rate in found)) / k
+    k = len(parts)
+    value = sum(rate.value for rate in parts) / k
+    below = sqrt(sum((rate.value - rate.interval.low) ** 2 for rate in parts)) / k
+    above = sqrt(sum((rate.interval.high - rate.value) ** 2 for rate in parts)) / k
     return Mean(value, Interval(value - below, value + above))
 
 

@@ -1,8 +1,9 @@
-"""One client's experience: an append-only, content-addressed SQLite file that survives kill -9.
+"""One client's experience: a content-addressed SQLite file that survives kill -9.
 
-An episode once added is never lost and never counted twice. The outbox beside it keeps the
-client's finished work of each (experiment, round), so a round is answered again, not done again.
-While a round is under way, the games of it that were played are kept part by part.
+An episode once added is never changed, removed or counted twice. Beside the episodes, the outbox
+keeps the client's finished work of each (experiment, round), so a round is answered again, not done
+again; and while a round is under way, the games of it that were played are kept part by part, until
+it is finished.
 """
 
 import json
@@ -14,6 +15,7 @@ from typing import NamedTuple
 
 from fedse.config.schema import History
 from fedse.errors import StoreError, boundary
+from fedse.protocol import SiteReply
 from fedse.store.buffer_schema import open_file
 from fedse.types import ClientStats, Outcome, Split, Trajectory
 
@@ -51,13 +53,6 @@ class RolloutPart(NamedTuple):
     start: int
     identity: str
     """Digest of all that decides how these games go."""
-
-
-class Finished(NamedTuple):
-    """A client's answer as it was first computed."""
-
-    stats: ClientStats
-    adapter: bytes | None
 
 
 class Buffer:
@@ -124,9 +119,9 @@ class Buffer:
         rows = []
         for episode in episodes:
             task, place = episode.task, (episode.round, episode.task.split)
-            said = episode.model_dump_json() if bodies else None
+            body = episode.model_dump_json() if bodies else None
             key = (experiment, *place, places[place])
-            rows.append((*key, task.env, task.id, episode.seed, episode.outcome, said))
+            rows.append((*key, task.env, task.id, episode.seed, episode.outcome, body))
             places[place] += 1
         with self._transaction():
             self._db.executemany(
@@ -171,7 +166,7 @@ class Buffer:
         yield from map(Played._make, rows)
 
     def kept(self, experiment: str) -> Iterator[Played]:
-        """The games that are learned from, oldest first, without what was said; 0 = shown ones."""
+        """The games learned from, oldest first, without what was said; round 0 = demonstrations."""
         rows = self._db.execute(
             "SELECT round, json_extract(body, '$.task.split'),"
             " row_number() OVER (PARTITION BY round ORDER BY id) - 1, env, task,"
@@ -194,7 +189,7 @@ class Buffer:
 
     def keep_part(self, part: RolloutPart, episodes: Sequence[Trajectory]) -> None:
         """The games of `part` are durable; parts of any other round are gone."""
-        # Not the model's own JSON, which has no word for NaN or half a surrogate pair.
+        # Not the model's own JSON, which cannot hold NaN or half a surrogate pair.
         body = json.dumps([episode.model_dump(mode="json") for episode in episodes])
         with self._transaction():
             self._db.execute("DELETE FROM part WHERE (experiment, round) <> (?, ?)", part[:2])
@@ -212,24 +207,24 @@ class Buffer:
         with boundary(StoreError, f"games of round {part.round} from {part.start} on"):
             return [Trajectory.model_validate(episode) for episode in json.loads(row[0])]
 
-    def finish(self, experiment: str, round: int, request: str, done: Finished) -> None:
-        """The answer to `request` is durable before anybody is told it exists; no part is left."""
+    def finish(self, experiment: str, round: int, request: str, done: SiteReply) -> None:
+        """The answer to `request` is durable before anybody learns of it; no part is left."""
         row = (experiment, round, request, done.stats.model_dump_json(), done.adapter)
         with self._transaction():
             self._db.execute("INSERT OR REPLACE INTO outbox VALUES (?, ?, ?, ?, ?)", row)
             gone = self._db.execute("DELETE FROM part").rowcount
         if gone:
-            # What is overwritten in the database still stands in its log until that is emptied.
+            # What is overwritten in the database remains in its log until that is emptied.
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def newest(self, experiment: str) -> int | None:
         """The highest round there is an answer of in the outbox."""
-        found = self._db.execute(
+        newest = self._db.execute(
             "SELECT max(round) FROM outbox WHERE experiment = ?", (experiment,)
         ).fetchone()[0]
-        return None if found is None else int(found)
+        return None if newest is None else int(newest)
 
-    def finished(self, experiment: str, round: int, request: str) -> Finished | None:
+    def finished(self, experiment: str, round: int, request: str) -> SiteReply | None:
         """The stored answer to exactly this request, if there is one."""
         row = self._db.execute(
             "SELECT stats, adapter FROM outbox WHERE experiment = ? AND round = ? AND request = ?",
@@ -237,7 +232,7 @@ class Buffer:
         ).fetchone()
         if row is None:
             return None
-        return Finished(ClientStats.model_validate_json(row[0]), row[1])
+        return SiteReply(ClientStats.model_validate_json(row[0]), row[1])
 
     def close(self) -> None:
         self._db.close()

@@ -1,7 +1,8 @@
 """The SQLite file behind a client's buffer: its tables, and how it is opened.
 
 Only its owner can read it, a committed write survives kill -9 and a power cut, and what was deleted
-is overwritten.
+is overwritten. The column `subject` of a trajectory is reserved for the person or case it is about,
+so that all records of one can be found and deleted; nothing writes it yet, and it is always NULL.
 """
 
 import os
@@ -75,7 +76,6 @@ def open_file(path: Path) -> sqlite3.Connection:
         "journal_mode = WAL",
         "synchronous = FULL",
         "secure_delete = ON",
-        "foreign_keys = ON",
     ):
         db.execute(f"PRAGMA {pragma}")
     version = db.execute("PRAGMA user_version").fetchone()[0]

@@ -1,22 +1,51 @@
-"""Files that are whole or not there, also after a power cut."""
+"""Files that are complete or absent; durable ones also after a power cut."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from fedse.errors import StoreError, boundary
 
+OWNER_ONLY = 0o600
+"""Mode of what only its owner may read; it holds from the first byte on."""
+BY_UMASK = 0o666
 
-def write_durably(target: Path, data: bytes) -> None:
-    """`target` holds all of `data` or does not exist, even if the machine stops in between."""
+
+@contextmanager
+def new_file(target: Path, *, mode: int = BY_UMASK) -> Iterator[Path]:
+    """An empty file to be filled; it becomes `target` if the block succeeds, else it is removed."""
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    # A file left by an earlier process of the same id may have another mode.
+    temporary.unlink(missing_ok=True)
+    os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
+    try:
+        yield temporary
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_whole(target: Path, data: bytes, *, mode: int = BY_UMASK) -> None:
+    """`target` holds all of `data`, or what it held before, whenever this process is killed."""
+    with boundary(StoreError, f"write {target}"), new_file(target, mode=mode) as file:
+        file.write_bytes(data)
+
+
+def write_durably(target: Path, data: bytes, *, mode: int = BY_UMASK) -> None:
+    """As `write_whole`, even if the machine stops in between; afterwards it is on disk."""
     with boundary(StoreError, f"write {target}"):
-        with temporary.open("wb") as file:
+        with new_file(target, mode=mode) as temporary, temporary.open("wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        temporary.rename(target)
-        folder = os.open(target.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync_folder(target.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """The names in `folder` are on disk."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

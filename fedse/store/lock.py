@@ -1,38 +1,33 @@
 """One process at a time works on a folder; the lock ends with the process, however that ends."""
 
 import fcntl
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 from fedse.errors import StoreError, boundary
+from fedse.waiting import wait_until
 
 LOCK = ".lock"
+# Checking whether the lock is held takes it for a moment.
+PATIENCE_SECONDS, LOOK_SECONDS = 1.0, 0.05
 
 
 @contextmanager
 def locked(folder: Path, *, busy: str, hint: str) -> Iterator[None]:
-    """Nobody else holds `folder` meanwhile; if somebody does, the error says `busy`."""
+    """No other process holds `folder` meanwhile; if one does, the error says `busy`."""
     with boundary(StoreError, f"lock of {folder}"):
         file = (folder / LOCK).open("ab")
     with file:
-        if not _taken(file):
+        if not take_lock(file, fcntl.LOCK_EX, seconds=PATIENCE_SECONDS, every=LOOK_SECONDS):
             raise StoreError(busy, hint=hint)
         yield
 
 
-def _taken(file: BinaryIO) -> bool:
-    """Tried for a second: whoever looks whether it is held, holds it for a moment."""
-    for _ in range(20):
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(0.05)
-        else:
-            return True
-    return False
+def take_lock(file: BinaryIO, how: int, *, seconds: float, every: float) -> bool:
+    """Whether the lock of kind `how` (shared or exclusive) on `file` was taken within `seconds`."""
+    return wait_until(lambda: _try_lock(file, how), seconds=seconds, every=every)
 
 
 def is_locked(folder: Path) -> bool:
@@ -41,8 +36,12 @@ def is_locked(folder: Path) -> bool:
     if not lock.is_file():
         return False
     with boundary(StoreError, f"lock of {folder}"), lock.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
+        return not _try_lock(file, fcntl.LOCK_SH)
+
+
+def _try_lock(file: BinaryIO, how: int) -> bool:
+    try:
+        fcntl.flock(file, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -51,6 +51,12 @@ class Run:
             self._db.execute("PRAGMA synchronous = FULL")
             self._db.executescript(SCHEMA)
 
+    def __enter__(self) -> "Run":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def begin(self, adapter: Adapter) -> None:
         """The run has a round 0; a run that has begun keeps the one it has."""
         if self.committed is None:
@@ -71,6 +77,10 @@ class Run:
                 hint="fedse runs",
             )
         return self.load(row[0])
+
+    def adapter_folder(self, round: int) -> Path:
+        """Where the adapter after `round` is kept as a PEFT folder."""
+        return self.path / "adapters" / f"round-{round:03d}"
 
     def load(self, digest: str) -> Adapter:
         """The stored adapter of that digest, checked against it."""

@@ -7,6 +7,7 @@ import hashlib
 import json
 import platform
 import re
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
@@ -50,9 +51,9 @@ class RunCard(Record):
 def runs_root(environ: Mapping[str, str]) -> Path:
     """Where runs are kept: $FEDSE_RUNS, else the user's data folder.
 
-    Not the current folder: a run holds what private agents saw, and the folder one stands in may
-    be a git checkout, a synced folder or a Flower app, whose bundle would ship it. So it is also
-    the same place from wherever `fedse runs` is asked.
+    Not the current folder: a run holds what private agents saw, and the current folder may be a
+    git checkout, a synced folder or a Flower app, whose bundle would ship it. Also, `fedse runs`
+    then lists the same runs in every folder.
     """
     if chosen := environ.get("FEDSE_RUNS"):
         return Path(chosen).expanduser()
@@ -64,13 +65,17 @@ def create_run(
     root: Path,
     config: Config,
     *,
-    given: str,
-    name: str | None,
-    now: datetime,
-    clock: Clock,
+    given: str | None = None,
+    name: str | None = None,
+    now: datetime | None = None,
+    clock: Clock = time.time,
     observers: Sequence[Observer] = (),
 ) -> Run:
-    """A new folder in `root`, readable by its owner only, with the config as given and complete."""
+    """A new folder in `root`, readable by its owner only, with the config as given and complete.
+
+    By default the complete config counts as given, and the folder is named after the time.
+    """
+    now = now or datetime.now()
     if name is not None and not ID.fullmatch(name):
         raise ConfigError(f"a run's name must be letters, digits, '.', '-' and '_', got {name!r}")
     spec = spec_of(config)
@@ -86,14 +91,14 @@ def create_run(
         spec_digest=spec.digest,
         versions=installed_versions(),
     )
-    write_durably(path / "config.toml", given.encode())
+    write_durably(path / "config.toml", (resolved if given is None else given).encode())
     write_durably(path / "config.resolved.toml", resolved.encode())
     write_durably(path / "run.json", (card.model_dump_json(indent=2) + "\n").encode())
     return Run(path, config, spec, clock=clock, observers=observers)
 
 
-def open_run(path: Path, *, clock: Clock, observers: Sequence[Observer] = ()) -> Run:
-    """The run in `path`, able to go on: same settings and same base model as when it was made."""
+def open_run(path: Path, *, clock: Clock = time.time, observers: Sequence[Observer] = ()) -> Run:
+    """The run in `path`, ready to go on: same settings and same base model as when it was made."""
     card = read_card(path)
     config = load_config(path / "config.resolved.toml")
     if text_digest((path / "config.resolved.toml").read_text()) != card.config_digest:
@@ -105,20 +110,20 @@ def open_run(path: Path, *, clock: Clock, observers: Sequence[Observer] = ()) ->
     if spec.digest != card.spec_digest:
         raise StoreError(
             f"run {card.id}: the base model {config.model.base!r} is not the one it was made with",
-            hint=f"put that model back, or start anew: fedse run {path}/config.resolved.toml",
+            hint=f"put it back, or start a new run: fedse run {path}/config.resolved.toml",
         )
     return Run(path, config, spec, clock=clock, observers=observers)
 
 
 def find_run(name: str, root: Path) -> Path:
     """The folder of a run given as a path, as an id in `root`, or as `last`."""
-    known = run_folders(root)
-    if name == "last" and known:
-        return known[-1]
+    runs = run_folders(root)
+    if name == "last" and runs:
+        return runs[-1]
     for path in (root / name, Path(name)):
         if (path / "run.json").is_file():
             return path
-    near = closest(name, [path.name for path in known])
+    near = closest(name, [path.name for path in runs])
     raise StoreError(
         f"there is no run {name!r} here or in {root}"
         + (f", did you mean {near!r}?" if near else ""),
@@ -135,20 +140,20 @@ def run_folders(root: Path) -> list[Path]:
 def read_card(path: Path) -> RunCard:
     """The run.json in `path`, of a version this program can read."""
     if not (path / "run.json").is_file():
-        raise StoreError(f"{path} is no run folder, it has no run.json", hint="fedse runs")
+        raise StoreError(f"{path} is not a run folder: it has no run.json", hint="fedse runs")
     with boundary(StoreError, f"{path}/run.json"):
         card: dict[str, Any] = json.loads((path / "run.json").read_text(encoding="utf-8"))
-        found = card.get("schema_version")
-        if found != SCHEMA_VERSION:
+        schema = card.get("schema_version")
+        if schema != SCHEMA_VERSION:
             raise StoreError(
-                f"run {path.name} has schema_version {found}, this program reads {SCHEMA_VERSION}",
+                f"run {path.name} has schema_version {schema}, this program reads {SCHEMA_VERSION}",
                 hint=f"use the fedse that made it: {card.get('versions', {}).get('fedse', '?')}",
             )
         return RunCard.model_validate(card)
 
 
 def held(path: Path) -> AbstractContextManager[None]:
-    """Nobody else works on this run meanwhile; ends with the process, however that ends."""
+    """No other process works on this run meanwhile; the lock ends with the process."""
     busy = f"run {path.name} is being worked on by another process"
     return locked(path, busy=busy, hint="wait for it or stop it, then try again")
 
@@ -160,22 +165,23 @@ def is_held(path: Path) -> bool:
 
 def installed_versions() -> dict[str, str]:
     """Versions of all that can change a result, without importing any of it."""
-    found = {"fedse": __version__, "python": platform.python_version()}
+    versions = {"fedse": __version__, "python": platform.python_version()}
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def text_digest(text: str) -> str:
-    """Of the file as it was written: a setting added later, with its default, changes nothing."""
+    """Digest of a file as written: a setting added later, with its default, changes nothing."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _new_folder(root: Path, name: str | None, stem: str) -> Path:
-    with boundary(StoreError, f"run folder in {root}"):
+    elsewhere = "choose a folder you may write to: --out FOLDER, or export FEDSE_RUNS=FOLDER"
+    with boundary(StoreError, f"no run folder can be made in {root}", hint=elsewhere):
         root.mkdir(parents=True, exist_ok=True)
         for number in count(1):
             path = root / (name or (stem if number == 1 else f"{stem}-{number}"))
@@ -189,4 +195,4 @@ def _new_folder(root: Path, name: str | None, stem: str) -> Path:
                     ) from None
             else:
                 return path
-    raise AssertionError("count() ends")
+    raise AssertionError("count() never ends")

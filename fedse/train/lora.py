@@ -17,7 +17,7 @@ from fedse.agent.loaded import load_base
 from fedse.config.schema import TrainSection
 from fedse.errors import TrainError
 from fedse.seeds import seed_of
-from fedse.train.batch import agent_loss, make_batch
+from fedse.train.batch import IGNORED, Batch, agent_loss, make_batch
 from fedse.types import Adapter, AdapterSpec, Fitted, FloatVector, Trajectory
 
 
@@ -113,6 +113,7 @@ def _optimise(
     model.train()
     for episodes in batches:
         batch = make_batch(episodes, context=context)
+        _require_own_tokens(batch, context)
         logits = model(input_ids=batch.ids_B_T, attention_mask=batch.attention_B_T).logits
         loss = agent_loss(logits, batch.labels_B_T)
         if not torch.isfinite(loss):
@@ -124,3 +125,13 @@ def _optimise(
         optimizer.zero_grad()
         yield loss.item()
     model.eval()
+
+
+def _require_own_tokens(batch: Batch, context: int) -> None:
+    """There is a token to learn from; without one the mean loss would be 0/0."""
+    if not bool((batch.labels_B_T[:, 1:] != IGNORED).any()):
+        raise TrainError(
+            f"no action of {len(batch.labels_B_T)} episodes begins within rollout.context = "
+            f"{context} tokens, so there is nothing to learn from",
+            hint="--set rollout.context=N with a larger N: prompt and actions must fit",
+        )

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from fedse import __version__
-from fedse.cli import drive
+from fedse.api import checks
 from fedse.cli.app import VERBS, start
 from fedse.cli.console import plain_line
 from fedse.cli.live import STATES, board_of, draw
@@ -199,7 +199,7 @@ def test_a_bug_says_so(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.M
 def test_no_torch_says_how_to_get_it(
     small: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drive, "find_spec", lambda name: None)
+    monkeypatch.setattr(checks, "is_installed", lambda name: False)
     for argv in (["run", small], ["demo"]):
         assert start(argv) == 3
         told = capsys.readouterr().err

@@ -48,6 +48,44 @@ def test_a_difference_is_said_and_drawn(root: Path, capsys: Captured) -> None:
     assert "a is better than b by 0.2" in told(capsys, "b", "a")
 
 
+def broken_off(path: Path) -> None:
+    """The run ended after its first round: only the adapter before it was measured."""
+    log = [json.loads(line) for line in (path / "events.jsonl").read_text().splitlines()]
+    kept = [event for event in log if event["event"] == "eval.recorded" and event["round"] == 0]
+    kept += [{"event": "round.committed", "round": 1}]
+    (path / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in kept))
+
+
+def test_other_numbers_of_rounds_are_warned_of(root: Path, capsys: Captured) -> None:
+    write_run(root / "a", GOOD)
+    write_run(root / "b", POOR, settings=ALL)
+    assert data(capsys, "a", "b")["notes"] == []
+    broken_off(root / "b")
+    note = (
+        "measured after different numbers of rounds, so more than the method differs: a 2, b 0; "
+        f"go on with the one that is behind: fedse resume {root / 'b'}"
+    )
+    assert data(capsys, "a", "b")["notes"] == [note]
+    assert note.replace(" ", "") in re.sub(r"\s", "", told(capsys, "a", "b"))
+    assert data(capsys, "a", "b", "--round", "0")["notes"] == []
+
+
+def test_runs_of_other_lengths_can_be_compared_after_the_same_round(
+    root: Path, capsys: Captured
+) -> None:
+    write_run(root / "a", GOOD)
+    longer = {**ALL, "run": {"name": "x", "rounds": 4}}
+    write_run(root / "b", POOR, settings=longer)
+    log = root / "b" / "events.jsonl"
+    more = [
+        {"event": "eval.recorded", "round": 4, "client": client, "won": 30, "played": 60}
+        for client in POOR
+    ]
+    log.write_text(log.read_text() + "".join(json.dumps(event) + "\n" for event in more))
+    (note,) = data(capsys, "a", "b")["notes"]
+    assert note.endswith("a 2, b 4; all after round 2: --round 2")
+
+
 @pytest.mark.parametrize("columns", ["40", "60", "100"])
 def test_it_fits_the_window(
     root: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch, columns: str

@@ -53,7 +53,7 @@ def test_an_empty_folder_will_do_and_a_full_one_is_left_alone(
     (tmp_path / "env.py").write_text("mine")
     assert start(["init", str(tmp_path)]) == 2
     told = capsys.readouterr().err
-    assert "must not exist or be an empty folder" in told
+    assert "must be a new or an empty folder" in told
     assert "hint: fedse init" in told
     assert (tmp_path / "env.py").read_text() == "mine"
     assert start(["init", str(tmp_path / "env.py")]) == 2

@@ -129,7 +129,7 @@ def test_the_key_of_the_owner_is_asked_for(run: Path, tmp_path: Path, said: Said
 def test_a_key_for_several_owners_is_refused(run: Path, said: Said):
     code, _, err = said("verify", run / "clients", "--key", run / PUBLIC)
     assert code == 2
-    assert "--key is one owner's" in err
+    assert "--key belongs to one owner" in err
     home = run / "clients" / "a"
     assert said("verify", home, "--key", home / PUBLIC)[0] == 0
 
@@ -182,7 +182,7 @@ def test_what_another_party_wrote_cannot_steer_the_terminal(run: Path, said: Sai
     (run / FILE).unlink()
     (run / "state.db").unlink()
     ledger = Ledger(run, role="server", name="\x1b]0;owned\x07", clock=lambda: 1e300)
-    nasty = [{"client": "c\x1b[2J", "reason": "\u202etxt\rover"}]
+    nasty = [{"client": "c\x1b[2J", "kind": "rejected", "reason": "\u202etxt\rover"}]
     ledger.append("round", {**entries[2].facts, "excluded": nasty})
     for verb in ("verify", "show"):
         code, out, err = said(verb, run / FILE)
@@ -196,7 +196,7 @@ def test_a_line_of_a_known_kind_with_other_facts_is_found(run: Path, said: Said)
     for verb in ("verify", "show"):
         code, _, err = said(verb, run)
         assert code == 7
-        assert "line 6 is no line of kind round: see before" in err
+        assert "line 6 is not a line of kind round: see before" in err
 
 
 def test_where_there_is_no_ledger_the_next_step_is_told(run: Path, tmp_path: Path, said: Said):
@@ -205,7 +205,7 @@ def test_where_there_is_no_ledger_the_next_step_is_told(run: Path, tmp_path: Pat
     code, _, err = said("verify", run)
     assert code == 7
     assert "has no ledger" in err
-    assert "hint: the first round that is begun there writes one" in err
+    assert "hint: the next round started there writes one" in err
     code, _, err = said("verify", tmp_path / "nowhere")
     assert code == 7
     assert "there is no run" in err

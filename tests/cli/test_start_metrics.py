@@ -5,8 +5,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
-from urllib.request import urlopen
 
+import httpx
 import pytest
 
 from tests.needs import needs
@@ -43,13 +43,13 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(serve_federation, "serving", serving)
     monkeypatch.setattr("fedse.cli.federation.end_on_sigterm", lambda: None)
-    monkeypatch.setattr("fedse.cli.follow.PERIOD", 0.02)
+    monkeypatch.setattr("fedse.observers.follow.PERIOD", 0.02)
     return names
 
 
 def asked_until(url: str, wanted: str) -> str:
     ends = time.monotonic() + 20
-    while wanted not in (told := urlopen(url, timeout=5).read().decode()):
+    while wanted not in (told := httpx.get(url, trust_env=False).text):
         assert time.monotonic() < ends, told
         time.sleep(0.02)
     return told
@@ -64,7 +64,7 @@ def test_metrics_and_health_follow_the_log_of_the_run(
         run_all_rounds(server.federation)
         here = f"http://127.0.0.1:{port}"
         heard.append(asked_until(f"{here}/health", "run.finished"))
-        heard.append(urlopen(f"{here}/metrics", timeout=5).read().decode())
+        heard.append(httpx.get(f"{here}/metrics", trust_env=False).text)
         return ""
 
     monkeypatch.setattr(Rounds, "run", run)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedse.cli.app import start
-from fedse.cli.transcript import parted, visible
+from fedse.cli.transcript import split_turn, visible
 from tests.exports.toy_run import make_run
 
 
@@ -132,7 +132,7 @@ def test_what_is_seen_is_not_changed(text: str):
 
 @given(st.text(), st.text())
 def test_a_thought_is_apart_and_nothing_is_lost(thought: str, action: str):
-    said = parted(f"{thought}\nAction: {action}")
+    said = split_turn(f"{thought}\nAction: {action}")
     for word in (*thought.split(), *action.split()):
         if not re.search(r"(?i)thought|think|action|:", word):
             assert word in f"{said.thought} {said.action}"
@@ -149,7 +149,7 @@ def test_a_thought_is_apart_and_nothing_is_lost(thought: str, action: str):
     ],
 )
 def test_parts_of_a_saying(text: str, thought: str, action: str):
-    assert parted(text) == (thought, action)
+    assert split_turn(text) == (thought, action)
 
 
 def test_json_has_every_turn(runs_here: Path, capsys: pytest.CaptureFixture[str]):

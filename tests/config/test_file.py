@@ -1,5 +1,6 @@
 """A wrong file is told completely and at the right line; a right one survives being written."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -7,10 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedse.config.file import dump_config, load_config, parse_config
+from fedse.config.file import (
+    check_command,
+    dump_config,
+    load_config,
+    parse_config,
+    parse_options,
+)
 from fedse.config.keys import config_keys, explain
 from fedse.config.lines import toml_lines
-from fedse.config.schema import Config
+from fedse.config.schema import ClientSection, Config
 from fedse.errors import ConfigError
 
 ONE_CLIENT = '[[clients]]\nname = "a"\nenv = "maze"\n'
@@ -201,3 +208,21 @@ def test_explain_suggests() -> None:
     assert explain("clients.0.env") == explain("clients.env")
     with pytest.raises(ConfigError, match=r"did you mean 'train\.lr'"):
         explain("train.lrr")
+
+
+PLAIN = st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+OPTIONS = st.dictionaries(
+    st.from_regex(r"\A[a-z_]{1,8}\Z"),
+    st.recursive(PLAIN, lambda inner: st.lists(inner, max_size=3), max_leaves=5),
+    max_size=4,
+)
+
+
+@settings(max_examples=200)
+@given(OPTIONS)
+def test_the_command_that_checks_an_environment_carries_its_options(options: dict[str, Any]):
+    command = check_command(ClientSection(name="a", env="desk:Desk", options=options))
+    words = shlex.split(command)
+    assert words[:4] == ["fedse", "env", "check", "desk:Desk"]
+    assert words[4::2] == ["--option"] * len(options)
+    assert parse_options(words[5::2]) == options

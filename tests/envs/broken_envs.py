@@ -53,6 +53,11 @@ class NoStep:
     name, system_prompt, max_turns = "corridor", "", 3
 
 
+class CannotBeMade(Sound):
+    def __init__(self, **options: Any) -> None:
+        raise RuntimeError("no corridor is free")
+
+
 class BadTurnCap(Sound):
     def __init__(self) -> None:
         super().__init__()

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from fedse.envs.babyai.levels import LEVELS, gym_id
-from fedse.envs.babyai.moves import CHECK_ACTIONS, GO_TO, Move, available, move_of, spoken
+from fedse.envs.babyai.moves import CHECK_ACTIONS, GO_TO, Move, action_on, available, move_of
 from fedse.envs.babyai.view import look
 from fedse.envs.babyai.world import WAIT, World, ahead_of, open_level
 
@@ -92,7 +92,7 @@ def test_an_available_action_does_something_or_says_why_not(
 def test_going_to_an_object_ends_in_front_of_it(level: str, seed: int, data: st.DataObject) -> None:
     world = wandered(level, seed)
     view = look(world)
-    said = {spoken(GO_TO, one, short=False): one for one in view.objects}
+    said = {action_on(GO_TO, one, short=False): one for one in view.objects}
     reachable = [action for action in said if action in available(view, short=False)]
     assume(reachable)
     action = data.draw(st.sampled_from(reachable))
@@ -123,4 +123,4 @@ def test_standing_in_front_of_the_goal_already_can_be_said() -> None:
     view = look(wandered("GoToRedBall", 0, steps=0))
     one = view.objects[0]
     there = view._replace(pose=(one.cell[0] - 1, one.cell[1], 0))
-    assert move_of(spoken(GO_TO, one, short=False), there, short=False) == ((WAIT,), there.pose)
+    assert move_of(action_on(GO_TO, one, short=False), there, short=False) == ((WAIT,), there.pose)

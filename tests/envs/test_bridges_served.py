@@ -4,13 +4,16 @@ FEDSE_OPENENV_PYTHON   a Python with the openenv package; the tests start the se
 FEDSE_AGENTGYM_URL     a running AgentGym TextCraft server
 """
 
+import json
 import os
 import re
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +168,73 @@ class TestAgentGym:
                 with pytest.raises(EnvError, match=r"failed in step.*is not valid"):
                     env.step("inventory")
                 assert env.reset(env.tasks("train")[0], seed=0).observation
+
+
+SAID = {
+    "/json": (200, b'{"x": [1, "\xc3\xa9"]}'),
+    "/text": (200, b"hello"),
+    "/broken": (500, b"no " + b"x" * 300),
+}
+
+
+class Answers(BaseHTTPRequestHandler):
+    """What `SAID` has for the path; a POST is answered with the method, the kind and the body."""
+
+    def do_GET(self) -> None:
+        self._say(*SAID.get(self.path, (404, b"nothing")))
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode("ascii")
+        got = [self.command, self.headers["Content-Type"], body]
+        self._say(200, json.dumps(got).encode())
+
+    def _say(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture
+def answering() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        threading.Thread(target=server.serve_forever).start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+class TestHttp:
+    def test_a_question_and_its_answer(self, answering: str) -> None:
+        assert ask(f"http://{answering}/json", timeout=5) == {"x": [1, "é"]}
+        got = ask(f"http://{answering}/step", {"action": "\ud800é"}, timeout=5)
+        assert got == ["POST", "application/json", '{"action": "\\ud800\\u00e9"}']
+
+    def test_no_proxy_is_asked(self, answering: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{free_ports(1)[0]}")
+        assert ask(f"http://{answering}/json", timeout=5)
+
+    @pytest.mark.parametrize(
+        ("path", "got"),
+        [
+            ("/broken", "got HTTP 500: no " + "x" * 197),
+            ("/nowhere", "got HTTP 404: nothing"),
+            ("/text", "got JSONDecodeError: Expecting value: line 1 column 1 (char 0)"),
+        ],
+    )
+    def test_what_is_no_json_answer_is_told(self, answering: str, path: str, got: str) -> None:
+        url = f"http://{answering}{path}"
+        with pytest.raises(EnvError) as caught:
+            ask(url, timeout=5)
+        assert str(caught.value) == f"environment server: expected a JSON answer from {url}, {got}"
+        assert caught.value.hint.endswith(f"curl -sS {url}")
+
+    @pytest.mark.parametrize("url", ["http://[", "nothing://x", "http://127.0.0.1:99999"])
+    def test_an_address_that_is_none_is_told(self, url: str) -> None:
+        with pytest.raises(EnvError, match="expected a JSON answer from"):
+            ask(url, timeout=5)
 
 
 class TestWithoutServer:

@@ -63,7 +63,7 @@ def test_without_an_expert_the_rest_is_still_checked() -> None:
 
 DEFECTS: list[tuple[str, set[str]]] = [
     ("NoStep", {"interface"}),
-    ("Missing", {"interface"}),
+    ("CannotBeMade", {"interface"}),
     ("BadTurnCap", {"interface"}),
     ("NoTestTasks", {"stable tasks"}),
     ("RepeatsIds", {"unique ids"}),

@@ -163,7 +163,7 @@ def test_the_expert_opens_what_the_list_speaks_for_and_never_twice_in_vain() -> 
         while not step.done:
             said.append(shop.expert())
             if shop._page.place == "results":
-                goal, hits = shop._wanted(), shop._page.shown_hits
+                goal, hits = shop._open_goal(), shop._page.shown_hits
                 assert said[-1] in [f"click[{h.id}]" for h in hits if goal.looks_met_by(h)]
             step = shop.step(said[-1])
         assert step.success
@@ -196,8 +196,10 @@ def test_foreign_tasks_are_refused() -> None:
 def test_without_rapidfuzz_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rapidfuzz", None)
     published.cache_clear()
-    with pytest.raises(MachineError, match=r"pip install 'fed-se\[webshop\]'"):
+    with pytest.raises(MachineError, match=r"needs rapidfuzz.*fed-se\[webshop\]") as caught:
         make_env("webshop")
+    assert "strict_options = true" in str(caught.value)
+    assert caught.value.hint == "pip install 'fed-se[webshop]'"
     assert make_env("webshop", {"strict_options": True}).tasks("test")
 
 

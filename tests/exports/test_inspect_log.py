@@ -7,10 +7,9 @@ import sys
 import time
 import zipfile
 from pathlib import Path
-from urllib.error import URLError
 from urllib.parse import quote
-from urllib.request import urlopen
 
+import httpx
 import pytest
 
 from fedse.cli.app import start
@@ -96,8 +95,8 @@ def test_inspect_serves_it(logs: list[Path]):
 def _asked(url: str) -> dict:
     for _ in range(120):
         try:
-            with urlopen(url, timeout=10) as answer:
-                return json.load(answer)
-        except (URLError, ConnectionError):
+            answered: dict = httpx.get(url, timeout=10, trust_env=False).raise_for_status().json()
+            return answered
+        except httpx.HTTPError:
             time.sleep(0.5)
     raise AssertionError(f"{url} never answered")

@@ -14,7 +14,8 @@ from fedse.federation import folder
 from fedse.federation.enrolment import EnrolmentRequest, read_request
 from fedse.federation.folder import Card, Federation, open_federation
 from fedse.federation.home import Home, agreed_config, join
-from fedse.federation.invite import INVITE_PURPOSE, Invite, canonical, public_hex, read_invite
+from fedse.federation.invite import INVITE_PURPOSE, Invite, public_hex, read_invite
+from fedse.types import canonical_json
 
 # The real time, because TLS asks the real clock whether a certificate is valid.
 NOW = int(time.time())
@@ -81,7 +82,7 @@ class Scene(NamedTuple):
 
     def _signed(self, said: dict[str, Any], key: Ed25519PrivateKey) -> Path:
         file = self.folder / "other.invite.json"
-        signature = key.sign(INVITE_PURPOSE + canonical(said)).hex()
+        signature = key.sign(INVITE_PURPOSE + canonical_json(said)).hex()
         file.write_text(json.dumps({"invite": said, "signature": signature}))
         return file
 

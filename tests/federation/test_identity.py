@@ -199,16 +199,20 @@ def shake_hands(ca: Path, scene: Scene, host: str) -> None:
 Attempt = Callable[[Scene], None]
 ATTEMPTS: dict[str, tuple[Attempt, type[Exception], str]] = {
     "an invitation that expired": (expired, ConfigError, "expired"),
-    "a fingerprint nobody confirmed": (unheard_fingerprint, ConfigError, "telephone|only the"),
+    "a fingerprint nobody confirmed": (
+        unheard_fingerprint,
+        ConfigError,
+        "ask the coordinator whether",
+    ),
     "an invitation of another signer": (signed_by_another, ConfigError, "is signed by the key"),
     "an invitation to another server": (another_server, ConfigError, "is signed by the key"),
     "a signature made for something else": (
         signature_of_another_purpose, ConfigError, "changed after it was signed",
     ),
-    "an invitation without a signature": (no_signature, ConfigError, "no invitation"),
+    "an invitation without a signature": (no_signature, ConfigError, "is not an invitation"),
     "a signed field nobody knows": (unknown_field, ConfigError, "hooks"),
     "an invitation of a newer version": (newer_version, ConfigError, "version 2"),
-    "an invitation without end": (endless_file, ConfigError, "no invitation"),
+    "an invitation without end": (endless_file, ConfigError, "is not an invitation"),
     "a wrong spec identity": (wrong_spec, MachineError, "base model"),
     "another base model installed": (another_base_model, MachineError, "base model"),
     "a wrong agreed digest": (wrong_agreed_digest, ConfigError, "does not follow"),
@@ -220,15 +224,15 @@ ATTEMPTS: dict[str, tuple[Attempt, type[Exception], str]] = {
     "a replaced invitation": (replaced_invitation, ConfigError, "replaced by a newer"),
     "an enrolment after the invitation expired": (late_enrolment, ConfigError, "has expired"),
     "another site's name": (another_sites_name, ConfigError, "used already or replaced"),
-    "a site nobody knows": (unknown_site, ConfigError, "is no site of clinics"),
+    "a site nobody knows": (unknown_site, ConfigError, "is not a site of clinics"),
     "another federation's request": (another_federations_request, ConfigError, "'banks'"),
     "a key the sender does not hold": (a_key_one_does_not_hold, ConfigError, "not signed by"),
     "a changed number": (changed_number, ConfigError, "used already or replaced"),
-    "one key for two sites": (one_key_for_two_sites, ConfigError, "on the list already, for alpha"),
+    "one key for two sites": (one_key_for_two_sites, ConfigError, "already on the list, for alpha"),
     "a revoked site's request": (revoked_request, ConfigError, "was revoked"),
-    "a revoked site's key": (revoked_key, ConfigError, "on the list already"),
+    "a revoked site's key": (revoked_key, ConfigError, "already on the list"),
     "a second key for an enrolled site": (
-        invitation_of_an_enrolled_site, ConfigError, "enrolled already",
+        invitation_of_an_enrolled_site, ConfigError, "already enrolled",
     ),
     "a server certificate for another host": (
         certificate_of_another_host, ssl.SSLCertVerificationError, "Hostname mismatch",

@@ -1,24 +1,28 @@
 """Create, invite, join, enrol: what each leaves behind, and what it never does."""
 
 import json
+import re
+import shutil
 import socket
 import stat
 import time
 from contextlib import closing
+from math import prod
 from pathlib import Path
 
 import pytest
 
-from fedse.adapters.base import spec_of
+from fedse.adapters.base import SHIPPED, spec_of
 from fedse.cli.app import start
+from fedse.cli.site import tensor_kinds
 from fedse.config.file import load_config
-from fedse.errors import ConfigError, StoreError
+from fedse.errors import ConfigError, MachineError, StoreError
 from fedse.federation.enrolment import EnrolmentRequest
 from fedse.federation.folder import open_federation
 from fedse.federation.home import open_home
 from fedse.site.rules import read_rules
 from fedse.store.run_folder import open_run
-from tests.federation.scene import HOURS, NONCE, NOW, Scene
+from tests.federation.scene import HOURS, NONCE, NOW, Scene, config
 from tests.needs import needs
 
 
@@ -107,7 +111,7 @@ def test_a_refused_enrolment_changes_nothing(scene: Scene):
 
 def test_a_second_federation_needs_a_second_home(scene: Scene):
     scene.join()
-    with pytest.raises(ConfigError, match="belongs to a federation already"):
+    with pytest.raises(ConfigError, match="already belongs to a federation"):
         scene.join()
 
 
@@ -115,7 +119,7 @@ def test_settings_changed_after_joining_are_noticed(scene: Scene):
     home = scene.join()
     file = home.path / "experiment.toml"
     file.write_text(file.read_text().replace("rounds = 3", "rounds = 300"))
-    with pytest.raises(ConfigError, match="not what was agreed"):
+    with pytest.raises(ConfigError, match="is no longer what was agreed"):
         open_home(home.path)
 
 
@@ -172,10 +176,12 @@ def test_the_whole_way_on_the_command_line(
     fedse("site", "join", file, "--env", "maze", "--fingerprint", fingerprint)
     said = fedse("site", "preview")
     assert "fed.example.org:8443 and nowhere else" in said
-    assert "can give parts of it away" in said
-    assert "counts from the next start" in fedse("federation", "enrol", "site/enrolment.json")
+    assert "can reveal parts of it" in said
+    enrolled = fedse("federation", "enrol", "site/enrolment.json")
+    start_again = f"fedse federation start --dir {tmp_path / 'federation'}"
+    assert f"is not running, this takes effect with: {start_again}" in enrolled
     assert "used already" in fedse("federation", "enrol", "site/enrolment.json", code=2)
-    fedse("site", "pause")
+    assert "fedse site resume --home site\n" in fedse("site", "pause")
     assert read_rules(Path("site/policy.toml")).pause
     fedse("site", "resume")
     assert not read_rules(Path("site/policy.toml")).pause
@@ -186,8 +192,9 @@ def test_the_whole_way_on_the_command_line(
 
 
 VERBS = [
-    *(f"federation {verb}" for verb in ("create", "invite", "enrol", "revoke", "start", "status")),
-    *(f"site {verb}" for verb in ("join", "preview", "start", "pause", "resume")),
+    *(f"federation {verb}" for verb in ("create", "invite", "enrol", "revoke", "start", "resume")),
+    "federation status",
+    *(f"site {verb}" for verb in ("join", "preview", "start", "pause", "resume", "ledger")),
 ]
 
 
@@ -205,3 +212,63 @@ def test_a_config_that_fails_leaves_no_folder(tmp_path: Path, monkeypatch: pytes
     Path("my.toml").write_text(EXPERIMENT + '[model]\nbase = "/nowhere"\n')
     assert start(["federation", "create", "my.toml", "--host", "x"]) == 3
     assert not Path("federation").exists()
+
+
+@pytest.mark.parametrize("group", ["federation", "site"])
+def test_every_command_of_a_group_says_what_it_does(group: str, capsys: pytest.CaptureFixture[str]):
+    assert start([group, "--help"]) == 0
+    listed = capsys.readouterr().out.partition("Commands:\n")[2]
+    for verb in (verb.split()[1] for verb in VERBS if verb.startswith(f"{group} ")):
+        assert re.search(rf"^  {verb}: \w+", listed, re.MULTILINE), verb
+
+
+@pytest.mark.parametrize("base", [None, "/nowhere", "tiny-five"])
+def test_a_base_model_that_is_not_here_or_another_asks_for_the_option(
+    scene: Scene, base: str | None
+):
+    offered = scene.read().model_copy(update={"base": "clinic-7b"})
+    with pytest.raises(MachineError, match="clinic-7b") as caught:
+        scene.join(invite=offered, base=base)
+    assert caught.value.hint.startswith("add --base FOLDER to the command: ")
+
+
+def test_commands_in_hints_name_the_federation(scene: Scene):
+    place = f" --dir {scene.federation.path}"
+    with pytest.raises(ConfigError, match=r"did you mean 'alpha'\?$") as unknown:
+        scene.invite_again("alhpa")
+    assert unknown.value.hint == f"fedse federation status{place}"
+    request = scene.request(scene.join())
+    scene.enrol(request)
+    with pytest.raises(ConfigError) as used:
+        scene.enrol(request)
+    assert used.value.hint == f"fedse federation invite alpha{place}"
+    with pytest.raises(ConfigError) as enrolled:
+        scene.invite_again()
+    assert enrolled.value.hint == f"fedse federation revoke alpha{place}"
+
+
+def test_a_base_model_is_found_from_any_folder(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    shutil.copytree(SHIPPED["tiny"], tmp_path / "models" / "tiny")
+    monkeypatch.chdir(tmp_path / "models")
+    home = scene.join(base="tiny/../tiny/.")
+    assert open_home(home.path).config.model.base == str(tmp_path / "models" / "tiny")
+    monkeypatch.chdir(tmp_path)
+    assert open_home(home.path).card == home.card
+    shutil.rmtree(tmp_path / "models")
+    with pytest.raises(MachineError, match="the base model is gone") as caught:
+        open_home(home.path)
+    assert caught.value.hint.endswith("experiment.toml to the folder that has it")
+
+
+def test_tensors_of_a_kind_are_summed_up():
+    tensors = {tensor.name: tensor.shape for tensor in spec_of(config()).tensors}
+    kinds = tensor_kinds(tensors)
+    assert sum(kind.times for kind in kinds) == len(tensors) == 56
+    assert len(kinds) == 14
+    assert sum(kind.times * prod(kind.shape) for kind in kinds) == spec_of(config()).size
+    assert tensor_kinds({"a.0.b.1.w": (2, 3), "a.1.b.0.w": (2, 3), "a.2.b": (3,)}) == [
+        ("a.*.b.*.w", (2, 3), 2),
+        ("a.*.b", (3,), 1),
+    ]

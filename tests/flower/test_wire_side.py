@@ -23,17 +23,22 @@ from fedse.adapters.base import adapter_spec
 from fedse.config.schema import Config
 from fedse.drivers.loop import federate
 from fedse.errors import WireError
+from fedse.faults import Fault
 from fedse.federation.nginx import FLEET_ROUTES, nginx_config
 from fedse.flower.messages.bundle import contents_digest, own_digest, write_app
-from fedse.flower.messages.wire import ADAPTER, INTEGERS, MAX_COUNT, REPLY, reply_content
+from fedse.flower.messages.wire import (
+    ADAPTER,
+    INTEGERS,
+    MAX_COUNT,
+    REPLY,
+    read_reply,
+    reply_content,
+)
 from fedse.flower.patches import bundle_guard
-from fedse.flower.preview import preview
+from fedse.flower.preview import EXAMPLE, preview
 from fedse.flower.server import transport
-from fedse.flower.server.fault_text import SITE_FAULTS
 from fedse.flower.server.transport import GridAsk
-from fedse.protocol import Delivery, Request
-from fedse.site.rules import PAUSED, VETOED
-from fedse.site.socket_client import SiteReply
+from fedse.protocol import Delivery, Request, SiteReply
 from fedse.store.run import Run
 from fedse.testing import toy_adapter, toy_spec
 from fedse.types import AdapterSpec, ClientStats
@@ -57,7 +62,7 @@ def sent(content: RecordDict) -> int:
 def test_the_preview_has_the_fields_and_the_bytes_of_a_real_reply(spec: AdapterSpec):
     shown = preview(spec, place=2)
     stats = ClientStats(played=3, succeeded=1, loss=0.1, buffered=9, eval_played=4, steps=1)
-    real = reply_content(SiteReply(2, stats, toy_adapter(spec, 1).to_bytes()))
+    real = reply_content(SiteReply(stats, toy_adapter(spec, 1).to_bytes(), client=2))
     assert [field.name for field in shown.numbers] == list(real[REPLY])
     assert [field.kind for field in shown.numbers] == [
         type(v).__name__ for v in real[REPLY].values()
@@ -66,14 +71,22 @@ def test_the_preview_has_the_fields_and_the_bytes_of_a_real_reply(spec: AdapterS
     assert sum(part.bytes for part in shown.parts) == shown.bytes
     values = {field.name: field.example for field in shown.numbers}
     place, fault = values.pop("client"), values.pop("fault")
-    same = SiteReply(
-        place, ClientStats.model_validate(values), toy_adapter(spec, 7).to_bytes(), fault
-    )
+    stats = ClientStats.model_validate(values)
+    same = SiteReply(stats, toy_adapter(spec, 7).to_bytes(), Fault(fault), place)
     assert sent(reply_content(same)) == shown.bytes
     assert shown.bytes - 100 < sent(real) <= shown.bytes_at_most
     most = ClientStats.model_validate({**values, **dict.fromkeys(INTEGERS, MAX_COUNT)})
-    longest = SiteReply(place, most, toy_adapter(spec, 7).to_bytes())
+    longest = SiteReply(most, toy_adapter(spec, 7).to_bytes(), client=place)
     assert sent(reply_content(longest)) == shown.bytes_at_most
+
+
+def test_the_examples_can_be_told_apart_and_a_server_would_take_them():
+    numbers = EXAMPLE.model_dump()
+    assert len({*numbers.values()}) == len(numbers)
+    silent = ClientStats().model_dump()
+    assert [name for name, value in numbers.items() if value == silent[name]] == []
+    content = reply_content(SiteReply(EXAMPLE, b"1234"))
+    assert read_reply(content, max_bytes=4).stats == EXAMPLE
 
 
 def test_the_preview_would_notice_a_number_more(monkeypatch: pytest.MonkeyPatch):
@@ -254,15 +267,19 @@ def heard(run: Run, replies: dict[str, SiteReply]) -> dict[str, Delivery]:
 
 
 def vote(place: int) -> SiteReply:
-    return SiteReply(place, ClientStats(played=1), toy_adapter(SPEC, place).to_bytes())
+    return SiteReply(ClientStats(played=1), toy_adapter(SPEC, place).to_bytes(), client=place)
 
 
-@pytest.mark.parametrize("number", [PAUSED, VETOED])
+@pytest.mark.parametrize("number", [Fault.PAUSED, Fault.VETOED])
 def test_a_paused_or_vetoing_site_abstains_and_the_others_decide(
-    run: Run, tmp_path: Path, number: int
+    run: Run, tmp_path: Path, number: Fault
 ):
     measured = ClientStats(eval_played=4, eval_succeeded=1)
-    replies = {"alpha": vote(0), "beta": SiteReply(1, measured, fault=number), "gamma": vote(2)}
+    replies = {
+        "alpha": vote(0),
+        "beta": SiteReply(measured, fault=number, client=1),
+        "gamma": vote(2),
+    }
     federate(run, GridAsk(FakeGrid(replies), run, join_seconds=0.1), clock=time.time)
     (result,) = run.results()
     assert result.voters == ("alpha", "gamma")
@@ -270,7 +287,7 @@ def test_a_paused_or_vetoing_site_abstains_and_the_others_decide(
     assert (result.excluded, result.absent) == ((), ())
     assert run.evals(0)["beta"].eval_succeeded == 1
     told = (run.path / "events.jsonl").read_text()
-    assert SITE_FAULTS[number] in told
+    assert number.words in told
     with closing(Run(tmp_path / "without", CONFIG, SPEC, clock=time.time)) as without:
         alone = {name: reply for name, reply in replies.items() if name != "beta"}
         federate(without, GridAsk(FakeGrid(alone), without, join_seconds=0.1), clock=time.time)
@@ -279,18 +296,18 @@ def test_a_paused_or_vetoing_site_abstains_and_the_others_decide(
 
 
 def test_an_abstention_cannot_smuggle_a_vote(run: Run):
-    smuggled = SiteReply(1, ClientStats(), toy_adapter(SPEC, 1).to_bytes(), PAUSED)
+    smuggled = SiteReply(ClientStats(), toy_adapter(SPEC, 1).to_bytes(), Fault.PAUSED, 1)
     assert heard(run, {"beta": smuggled})["beta"].adapter is None
 
 
-@pytest.mark.parametrize("number", [n for n in SITE_FAULTS if n not in (PAUSED, VETOED)])
-def test_every_other_number_excludes_with_its_own_words(run: Run, number: int):
-    got = heard(run, {"beta": SiteReply(1, ClientStats(), fault=number)})["beta"]
-    assert got.fault.startswith(SITE_FAULTS[number])
+@pytest.mark.parametrize("number", [f for f in Fault if f and not f.abstains])
+def test_every_other_number_excludes_with_its_own_words(run: Run, number: Fault):
+    got = heard(run, {"beta": SiteReply(ClientStats(), fault=number, client=1)})["beta"]
+    assert got.fault.startswith(number.words)
 
 
-@pytest.mark.parametrize("fault", [0, PAUSED, VETOED])
-def test_a_node_speaks_for_the_site_it_was_enrolled_as_and_for_no_other(run: Run, fault: int):
+@pytest.mark.parametrize("fault", [Fault.NONE, Fault.PAUSED, Fault.VETOED])
+def test_a_node_speaks_for_the_site_it_was_enrolled_as_and_for_no_other(run: Run, fault: Fault):
     replies = {"alpha": vote(0), "beta": vote(2)._replace(fault=fault), "gamma": vote(2)}
     got = heard(run, replies)
     assert got["beta"].fault == "rejected: answered for gamma"

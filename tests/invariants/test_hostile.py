@@ -18,7 +18,6 @@ from tests.needs import needs
 
 needs("flwr")
 
-from fedse.aggregate.quarantine import QUARANTINED, REJECTED
 from fedse.aggregate.validate import cap_lessons, parse_adapter, shrink_to_bound
 from fedse.config.schema import AggregateSection
 from fedse.drivers.loop import federate
@@ -80,7 +79,7 @@ def test_a_payload_is_excluded_named_and_leaves_no_bit(aggregate: AggregateSecti
     assert len(fate) >= 60
     assert {name: f for name, f in fate.items() if f.outcome != "excluded"} == {}
     assert all("patient" not in f.reason for f in fate.values())
-    struck = {name: f.reason.startswith(REJECTED) for name, f in fate.items()}
+    struck = {name: f.reason.startswith("rejected: ") for name, f in fate.items()}
     assert struck == {name: payload.strike for name, payload in PAYLOADS.items()}
     assert not hasattr(sys, "pickle_ran")
 
@@ -128,9 +127,8 @@ def results(folder: Path, aggregate: AggregateSection, spoil, *, rounds: int = 6
 
 
 def reasons(found: Iterable[RoundResult], client: str = OFFENDER) -> list[str]:
-    """The opening of the reason in each round, empty where the client was not excluded."""
-    told = [{e.client: e.reason for e in r.excluded}.get(client, "") for r in found]
-    return [next((o for o in (REJECTED, QUARANTINED) if t.startswith(o)), t) for t in told]
+    """The kind of exclusion in each round, empty where the client was not excluded."""
+    return [{e.client: e.kind for e in r.excluded}.get(client, "") for r in found]
 
 
 # Bad advice within the rules.
@@ -230,7 +228,7 @@ def test_three_strikes_and_the_run_is_as_if_the_client_were_not_there(tmp_path: 
     with_it = results(tmp_path / "with", AggregateSection(), always(NAN))
     without = results(tmp_path / "without", AggregateSection(), lambda round: None, silent_after=0)
     assert [r.after for r in with_it] == [r.after for r in without]
-    assert reasons(with_it) == [REJECTED] * 3 + [QUARANTINED] * 3
+    assert reasons(with_it) == ["rejected"] * 3 + ["quarantined"] * 3
     assert all(OFFENDER not in (*r.absent, *r.voters) for r in with_it)
     assert [r.bytes_down // SPEC.nbytes for r in with_it] == [5] * 3 + [4] * 3
 
@@ -257,7 +255,7 @@ def test_who_is_in_quarantine_is_not_asked_to_work(tmp_path: Path):
 
 def test_a_client_in_quarantine_is_not_read_even_if_it_is_sound_again(tmp_path: Path):
     found = results(tmp_path, AggregateSection(), in_rounds(1, 2, 4), rounds=7)
-    assert reasons(found) == [REJECTED, REJECTED, "", REJECTED] + [QUARANTINED] * 3
+    assert reasons(found) == ["rejected", "rejected", "", "rejected"] + ["quarantined"] * 3
     assert found[2].voters == NAMES
     assert all(OFFENDER not in (*r.voters, *r.stats) for r in found[4:])
     events = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
@@ -293,8 +291,8 @@ def test_a_restart_forgets_no_strike(stopped: int, tmp_path: Path):
 def test_the_number_of_strikes_is_a_setting(tmp_path: Path):
     never = results(tmp_path / "never", AggregateSection(strikes=0), always(NAN))
     at_once = results(tmp_path / "once", AggregateSection(strikes=1), always(NAN))
-    assert reasons(never) == [REJECTED] * 6
-    assert reasons(at_once) == [REJECTED] + [QUARANTINED] * 5
+    assert reasons(never) == ["rejected"] * 6
+    assert reasons(at_once) == ["rejected"] + ["quarantined"] * 5
     assert [r.after for r in never] == [r.after for r in at_once]
 
 

@@ -1,14 +1,12 @@
 """Every law in scripts/mutations.toml is one whose breaking the fast tests notice."""
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from scripts.mutations import Mutation, misfit, read_table, try_mutation
+from scripts.mutations import Mutation, misfit, read_table, try_all, try_mutation
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results" / "mutations.json"
@@ -28,7 +26,7 @@ def test_the_table_is_long_and_of_all_rooms_with_laws():
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.law)
 def test_a_mutation_can_be_made(mutation: Mutation):
-    """If this fails, the code has changed: mend `old` in scripts/mutations.toml."""
+    """If this fails, the code has changed: fix `old` in scripts/mutations.toml."""
     assert misfit(mutation) == ""
 
 
@@ -49,12 +47,15 @@ def test_the_recorded_result_is_of_this_table_and_all_were_killed():
     assert [row["law"] for row in rows if not row["killed"]] == []
 
 
+# The two that once survived, and every tenth; all of them take six minutes of both cores:
+# just mutations
+SURVIVED_ONCE = ("[(len(norms) - 1) // 2]", "if adapter.digest != digest:")
+SAMPLE = [m for n, m in enumerate(MUTATIONS) if n % 10 == 5 or m.old in SURVIVED_ONCE]
+
+
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_every_mutation_is_killed():
-    command = [sys.executable, str(ROOT / "scripts" / "mutations.py"), "--jobs", "1"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert (
-        done.stdout.splitlines()[-1] == f"{len(MUTATIONS)} of {len(MUTATIONS)} mutations are killed"
-    )
+@pytest.mark.timeout(1800)
+def test_a_sample_of_the_mutations_is_killed():
+    assert len([m for m in SAMPLE if m.old in SURVIVED_ONCE]) == 2
+    assert len(SAMPLE) >= 9
+    assert [fate for fate in try_all(SAMPLE, jobs=1) if not fate.killed] == []

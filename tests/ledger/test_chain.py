@@ -2,6 +2,7 @@
 
 import os
 import stat
+import sys
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -17,7 +18,7 @@ needs("cryptography")
 
 from fedse.errors import MachineError, StoreError
 from fedse.ledger import keys
-from fedse.ledger.chain import FILE, Finding, Ledger, examine, sealed
+from fedse.ledger.chain import FILE, Finding, Ledger, examine, seal
 from fedse.ledger.keys import PRIVATE, PUBLIC, Signer, new_signer, read_public
 from fedse.ledger.record import verify_ledger
 
@@ -94,8 +95,8 @@ def test_an_inserted_line_is_found(data: bytes, place: int, copied: int):
 def test_a_line_of_another_key_is_found(tmp_path: Path):
     entries = examine(SIGNED).entries
     stranger = new_signer(tmp_path)
-    forged = sealed(entries[-1], "note", {}, time=9.0, pen=stranger)
-    unsigned = sealed(entries[-1], "note", {}, time=9.0, pen=None)
+    forged = seal(entries[-1], "note", {}, time=9.0, signer=stranger)
+    unsigned = seal(entries[-1], "note", {}, time=9.0, signer=None)
     for entry, reason in ((forged, "is not signed with"), (unsigned, "is not signed")):
         line = entry.text + b"\n"
         finding = examine(SIGNED + line).finding
@@ -108,11 +109,11 @@ def test_a_line_its_owner_replaced_or_numbered_otherwise_is_found(tmp_path: Path
     """Not even who holds the key can change one line alone."""
     path = written(tmp_path)
     pen, (first, second, third, _) = new_signer(tmp_path), examine(path.read_bytes()).entries
-    other = sealed(first, "note", {"number": 9}, time=2.0, pen=pen)
+    other = seal(first, "note", {"number": 9}, time=2.0, signer=pen)
     lines = [entry.text + b"\n" for entry in (first, other, third)]
     follows = "does not follow the line before it: one of them was replaced"
     assert examine(b"".join(lines)).finding == Finding(3, follows)
-    ahead = sealed(second.model_copy(update={"index": 6}), "note", {}, time=3.0, pen=pen)
+    ahead = seal(second.model_copy(update={"index": 6}), "note", {}, time=3.0, signer=pen)
     finding = examine(b"".join([*lines_of(path.read_bytes())[:2], ahead.text + b"\n"])).finding
     assert finding is not None
     assert (finding.line, finding.reason[:23]) == (3, "has index 7, expected 2")
@@ -151,7 +152,7 @@ def rewritten(path: Path, pen: Signer | None) -> None:
         facts = dict(entry.facts)
         if last is None:
             facts["key"] = pen.public if pen else None
-        last = sealed(last, entry.kind, facts, time=entry.time, pen=pen)
+        last = seal(last, entry.kind, facts, time=entry.time, signer=pen)
         lines.append(last.text + b"\n")
     path.write_bytes(b"".join(lines))
 
@@ -170,7 +171,7 @@ def test_a_ledger_written_anew_is_found_by_the_key(tmp_path: Path, signed: bool)
     for finding in found:
         assert finding is not None
         assert finding.line == 1
-        assert f"is {mine[:12]}: it was written anew" in finding.reason
+        assert f"is {mine[:12]}: it was rewritten" in finding.reason
     # Alone, without a key that is trusted, it is a sound ledger of somebody else.
     assert verify_ledger(path).finding is None
 
@@ -190,7 +191,7 @@ def test_the_key_is_made_once_and_is_its_owners_alone(tmp_path: Path):
 def test_without_cryptography_a_ledger_is_chained_and_says_it_is_unsigned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(keys, "signing_works", lambda: False)
+    monkeypatch.setitem(sys.modules, "cryptography", None)
     verdict = verify_ledger(written(tmp_path))
     assert verdict.finding is None
     assert verdict.began["key"] is None
@@ -206,7 +207,7 @@ def test_a_signed_ledger_is_not_continued_without_its_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     written(tmp_path)
-    monkeypatch.setattr(keys, "signing_works", lambda: False)
+    monkeypatch.setitem(sys.modules, "cryptography", None)
     with pytest.raises(MachineError, match="needs cryptography") as lacking:
         written(tmp_path)
     assert "pip install" in lacking.value.hint
@@ -281,4 +282,4 @@ NASTY = [
 
 @pytest.mark.parametrize("line", NASTY, ids=range(len(NASTY)))
 def test_what_is_no_line_is_named_and_breaks_nothing(line: bytes):
-    assert examine(line + b"\n").finding == Finding(1, "is no ledger line as written")
+    assert examine(line + b"\n").finding == Finding(1, "is not a ledger line as written")

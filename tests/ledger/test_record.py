@@ -244,8 +244,8 @@ def test_a_changed_ledger_is_not_gone_on_with(copied: Path):
 def test_a_ledger_ahead_of_its_run_is_found_and_not_gone_on_with(copied: Path):
     with sqlite3.connect(copied / "state.db") as db:
         db.execute("DELETE FROM round WHERE idx = 3")
-    assert reason(copied) == "5 tells of round 3, which the run did not commit"
-    with pytest.raises(StoreError, match="line 5 tells of round 3, which the run did not commit"):
+    assert reason(copied) == "5 records round 3, which the run did not commit"
+    with pytest.raises(StoreError, match="line 5 records round 3, which the run did not commit"):
         finish(copied, config(broken=True))
 
 
@@ -263,13 +263,13 @@ def test_a_round_told_twice_or_from_nowhere_is_found(copied: Path):
     ledger = Ledger(copied, role="server", name="run", clock=zero)
     ledger.append("round", first.facts)
     (copied / "state.db").unlink()
-    assert reason(copied) == "7 tells of round 1, expected round 4"
+    assert reason(copied) == "7 records round 1, expected round 4"
     lines = (copied / FILE).read_bytes().splitlines(keepends=True)
     (copied / FILE).write_bytes(b"".join(lines[:6]))
     Ledger(copied, role="server", name="run", clock=zero).append(
         "round", {**last.facts, "round": 4}
     )
-    assert reason(copied) == "7 begins round 4 with another adapter than came before"
+    assert reason(copied) == "7 starts round 4 with an adapter the round before did not make"
 
 
 # A client's side.

@@ -6,7 +6,14 @@ import pytest
 from fedse.agent.policy import Dialogue, Reply, ScriptedPolicy
 from fedse.envs.base import Step
 from fedse.errors import EnvError, RunError
-from fedse.method.rollout import choose_games, demonstrate, require_sound, rollout
+from fedse.method.rollout import (
+    Game,
+    choose_games,
+    demonstrate,
+    require_sound,
+    rollout,
+    scripted_episode,
+)
 from fedse.testing import CoinWorld
 from fedse.types import Task
 
@@ -156,3 +163,59 @@ def test_a_world_without_an_expert_cannot_demonstrate():
 
     with pytest.raises(EnvError, match="no scripted expert"):
         demonstrate(choose_games(TASKS, 1, seed=1), Mute)
+
+
+class Breaks(CoinWorld):
+    """Breaks in every task, in the method it was made for."""
+
+    broken_in = "step"
+
+    def reset(self, task: Task, *, seed: int) -> Step:
+        return self._break("reset") or super().reset(task, seed=seed)
+
+    def step(self, action: str) -> Step:
+        return self._break("step") or super().step(action)
+
+    def expert(self) -> str:
+        return self._break("expert") or super().expert()
+
+    def close(self) -> None:
+        return self._break("close") or super().close()
+
+    def _break(self, method: str) -> None:
+        if method == self.broken_in:
+            raise RuntimeError("closed")
+
+
+@pytest.mark.parametrize("method", ["reset", "step", "expert"])
+def test_demonstrations_that_all_break_name_environment_method_and_task(
+    method: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(Breaks, "broken_in", method)
+    games = choose_games(TASKS, 4, seed=1)
+    with pytest.raises(EnvError) as caught:
+        demonstrate(games, Breaks, hint="fedse env check desk:Coin")
+    assert str(caught.value) == (
+        "environment 'coin': all 4 demonstrations broke, the first in task "
+        f"{games[0].task.id!r} with coin.{method}: RuntimeError: closed"
+    )
+    assert caught.value.hint == "fedse env check desk:Coin"
+
+
+def test_a_demonstration_that_breaks_is_left_out():
+    shown = demonstrate(choose_games(TASKS, 5, seed=1), Fragile)
+    assert sorted(episode.task.id for episode in shown) == ["train-0", "train-2", "train-4"]
+    assert {episode.outcome for episode in shown} == {"success"}
+
+
+def test_a_scripted_episode_that_breaks_is_data():
+    game = Game(TASKS[3], 0)
+    episode = scripted_episode(game, Fragile(), lambda env: env.expert(), name="expert")
+    assert (episode.outcome, episode.error) == ("broken", "coin.step: ZeroDivisionError: ")
+    assert [turn.action for turn in episode.turns] == ["heads"]
+
+
+def test_a_world_that_breaks_when_it_is_closed_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Breaks, "broken_in", "close")
+    with pytest.raises(EnvError, match=r"^coin.close: RuntimeError: closed$"):
+        play(Breaks, ScriptedPolicy(lambda d, s: "heads"))

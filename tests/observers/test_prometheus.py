@@ -1,11 +1,8 @@
 """What a monitoring system sees of a real toy run, over HTTP."""
 
-import json
 from pathlib import Path
-from urllib.error import HTTPError
-from urllib.request import urlopen
 
-import pytest
+import httpx
 
 from tests.needs import needs
 
@@ -34,10 +31,10 @@ def test_the_numbers_of_a_run_are_served_and_no_text_of_it(tmp_path: Path):
     with monitored("127.0.0.1", 0, clock=lambda: 0.0, patience=60) as (observer, port):
         run = Run(tmp_path, CONFIG, toy_spec(), clock=lambda: 0.0, observers=[observer])
         run_local(run, clock=lambda: 0.0, open_site=open_toy_site)
-        metrics = urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode()
-        health = json.load(urlopen(f"http://127.0.0.1:{port}/health", timeout=5))
-        with pytest.raises(HTTPError, match="404"):
-            urlopen(f"http://127.0.0.1:{port}/other", timeout=5)
+        here = httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False)
+        metrics, health = here.get("/metrics").text, here.get("/health").json()
+        assert here.get("/other").status_code == 404
+        here.close()
     assert "fedse_round 2.0" in metrics
     assert 'fedse_members{did="voters"} 2.0' in metrics
     assert 'fedse_episodes_total{client="a"} 12.0' in metrics

@@ -91,11 +91,12 @@ def test_a_tracker_that_fails_warns_once(
     (observer,) = tracked(["wandb"], tmp_path, settings(), environ={}, warn=told.append)
     for event, facts in EVENTS:
         observer(event, {"time": 1.0, "event": event, **facts})
-    assert told == ["wandb is told nothing more of this run: OSError: the disk is full"]
+    assert told == ["wandb stopped tracking this run: OSError: the disk is full"]
 
 
 def test_a_missing_package_is_told_before_the_run(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(trackers, "find_spec", lambda name: None)
+    for package in trackers.NEEDS["mlflow"]:
+        monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MachineError, match="needs mlflow, sqlalchemy, alembic") as caught:
         require_trackers(["mlflow"])
     assert caught.value.hint == "pip install 'fed-se[mlflow]'"

@@ -13,6 +13,8 @@ from fedse.types import ClientStats, Drift, Exclusion, RoundResult
 NOW = datetime(2026, 11, 15, 12, 4, 11)
 PLAYED, HELD_OUT = 32, 50
 
+WHY = "expected 4 bytes, got <b>5</b>"
+
 
 def made_up(
     root: Path,
@@ -59,7 +61,7 @@ def _round(
         before=digest,
         after=digest,
         voters=tuple(voters),
-        excluded=tuple(Exclusion(client=c, reason="expected 4 bytes, got <b>5</b>") for c in out),
+        excluded=tuple(Exclusion(client=c, kind="rejected", reason=WHY) for c in out),
         stats={c: _stats(index, clients.index(c), c == collapsing) for c in voters},
         bytes_down=nbytes * len(clients),
         bytes_up=nbytes * len(voters),

@@ -101,6 +101,38 @@ def test_a_phone_that_opens_the_page_scrolls_one_way_only(
     assert page.ask(WIDTH) <= 360
 
 
+# Of each table that can be seen: whether it goes on to the right, fades there, and says so.
+CUES = """[...document.querySelectorAll('div.scroll')].filter((b) => b.clientWidth).map((box) => [
+  box.scrollWidth - box.clientWidth - box.scrollLeft > 1,
+  getComputedStyle(box).maskImage !== 'none',
+  box.nextElementSibling.checkVisibility()])"""
+NAMES_AT_THE_EDGE = """(() => {
+  const left = (element) => element.getBoundingClientRect().left;
+  const edge = left(document.querySelector('#final .scroll'));
+  const names = [...document.querySelectorAll('#final td:first-child')];
+  return names.length > 0 && names.every((cell) => Math.abs(left(cell) - edge) <= 2);
+})()"""
+TO_THE_END = """document.querySelectorAll('div.scroll').forEach((box) =>
+  box.scrollTo({ left: box.scrollWidth, behavior: 'instant' }))"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_table_that_is_cut_says_so_until_one_is_at_its_end(
+    page: Page, files: dict[str, Path], width: int
+):
+    page.look(width=width, dark=False)
+    page.open(files["two"])
+    page.ask(OPEN_ALL)
+    page.wait(f"{CUES}.every(([more, fades, says]) => more === fades && more === says)")
+    cut = [more for more, _, _ in page.ask(CUES)]
+    assert len(cut) > 10
+    assert sum(cut) > 5 if width == 390 else not any(cut)
+    page.ask(TO_THE_END)
+    page.wait(f"{CUES}.every(([more, fades, says]) => !more && !fades && !says)")
+    # The name of the row is still there.
+    assert page.ask(NAMES_AT_THE_EDGE)
+
+
 def test_closed_parts_are_drawn_when_a_link_opens_them(page: Page, files: dict[str, Path]):
     page.look(width=1280, dark=False)
     page.open(files["two"])

@@ -5,17 +5,19 @@ import hashlib
 import json
 import re
 import sys
+from dataclasses import replace
 from datetime import datetime
 from html.parser import HTMLParser
 from pathlib import Path
 
 from fedse.cli.app import start
 from fedse.config.schema import BufferSection, ClientSection, Config
-from fedse.report.facts import read_facts, told_apart
+from fedse.report.facts import RunFacts, read_facts, with_distinct_labels
 from fedse.report.headline import headline
 from fedse.report.page import render, safe_json, written
 from fedse.report.tables import Column
 from fedse.store.run_folder import create_run
+from fedse.types import Exclusion
 from tests.report.runs import NOW, made_up
 
 CLIENTS = {"a": "maze", "b": "wordle"}
@@ -128,6 +130,55 @@ def test_headline_says_chance_where_it_may_be(tmp_path: Path):
     assert head.sentence.endswith("in 1 round, which may be chance.")
 
 
+def without(facts: RunFacts, client: str, *rounds: int, **last: object) -> RunFacts:
+    """The facts if `client` had not been measured after `rounds`; `last` changes the last round."""
+    evals = {
+        index: {c: stats for c, stats in of.items() if c != client or index not in rounds}
+        for index, of in facts.evals.items()
+    }
+    results = (*facts.results[:-1], facts.results[-1].model_copy(update=last))
+    return replace(facts, evals=evals, results=results)
+
+
+def test_who_is_left_out_is_named_with_the_reason(tmp_path: Path):
+    facts = made_up(tmp_path, rounds=4, clients=CLIENTS)
+    three = "its replies of 3 rounds were rejected"
+    quarantined = Exclusion(client="b", kind="quarantined", reason=three)
+    failed = Exclusion(client="b", kind="failed", reason="the site's connection failed")
+    said = {
+        "quarantined in round 4 (its replies of 3 rounds were rejected)": {
+            "excluded": (quarantined,)
+        },
+        "excluded in round 4 (the site's connection failed)": {"excluded": (failed,)},
+        "absent in round 4": {"absent": ("b",)},
+        "it gave no answer": {},
+    }
+    for why, last in said.items():
+        (told,) = headline(without(facts, "b", 4, **last)).unsure
+        assert told == f"b is left out: it was not measured after round 4, {why}."
+
+
+def test_a_client_that_was_not_there_at_the_start_is_told_so(tmp_path: Path):
+    facts = without(made_up(tmp_path, rounds=4, clients=CLIENTS), "b", 0)
+    first = facts.results[0].model_copy(update={"absent": ("b",)})
+    late = replace(facts, results=(first, *facts.results[1:]))
+    (told,) = headline(late).unsure
+    assert told == "b is left out: it was not measured at the start, absent in round 1."
+
+
+def test_the_run_of_a_federation_is_called_by_what_it_is_about(tmp_path: Path):
+    """Its folder is always named `run`."""
+    facts = made_up(tmp_path / "clinics", rounds=1, clients=CLIENTS, name="run")
+    assert facts.label == "clinics", "the experiment has no name of its own either"
+    text = facts.config_text.replace('name = "run"', 'name = "triage"')
+    (tmp_path / "clinics" / "run" / "config.resolved.toml").write_text(text)
+    card = tmp_path / "clinics" / "run" / "run.json"
+    card.write_text(card.read_text().replace('"experiment": "run"', '"experiment": "triage"'))
+    again = read_facts(tmp_path / "clinics" / "run", clock=lambda: 1.0)
+    assert again.label == "triage"
+    assert "Run <b>triage</b>" in render([again], now=MADE)
+
+
 def test_a_pooled_run_does_not_claim_privacy(tmp_path: Path):
     config = Config(
         buffer=BufferSection(pooled=True), clients=(ClientSection(name="a", env="maze"),)
@@ -156,9 +207,9 @@ def test_changed_settings_are_told(tmp_path: Path):
     assert any("the settings" in text for text in headline(again).unsure)
 
 
-def test_runs_of_one_id_are_told_apart(tmp_path: Path):
+def test_runs_of_one_id_get_distinct_labels(tmp_path: Path):
     roots = (tmp_path / "x", tmp_path / "y")
-    runs = told_apart([made_up(root, rounds=1, clients=CLIENTS) for root in roots])
+    runs = with_distinct_labels([made_up(root, rounds=1, clients=CLIENTS) for root in roots])
     assert [run.label for run in runs] == [str(root / "made-up") for root in roots]
 
 
@@ -195,5 +246,5 @@ def test_command_without_jinja2(tmp_path: Path, capsys, monkeypatch):
     assert start(["report", str(tmp_path / "made-up")]) == 3
     told = capsys.readouterr().err
     assert "jinja2" in told
-    assert 'pip install "fed-se[report]"' in told
+    assert "hint: pip install 'fed-se[report]'" in told
     assert not (tmp_path / "made-up" / "report.html").exists()

@@ -73,7 +73,7 @@ def test_who_did_not_count_has_no_values_but_a_reason(facts):
     assert rows[10, "c"] == [None] * 6
     assert rows[9, "c"][0] == PLAYED
     assert [row[2:] for row in drift_table(facts).rows if row[:2] == [10, "c"]] == [[None, None]]
-    told = ["c", "excluded", "expected 4 bytes, got <b>5</b>"]
+    told = ["c", "excluded", "rejected: expected 4 bytes, got <b>5</b>"]
     assert missing_table(facts).rows == [[5, *told], [10, *told]]
 
 

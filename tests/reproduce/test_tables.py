@@ -130,3 +130,17 @@ def test_the_page_of_a_table_names_its_command_and_every_arm():
     assert len(arms) == 8
     for arm in arms:
         assert f"| {arm.label} |" in page
+
+
+def test_the_quick_form_says_what_it_leaves_out():
+    said = text(made_up(quick=True, seeds=3), None)
+    assert "the quick form: 3 of 8 arms, without fed-se, plain mean, fedit, as many steps, " in said
+    assert "local-evolve, central-static, central-evolve\n" in said
+    assert "the whole table: fedse reproduce main\n" in said
+    assert "quick form" not in text(made_up(), None)
+
+
+def test_a_tiny_p_is_not_nothing():
+    said = text(made_up(quick=True), None)
+    assert "p < 0.001: higher" in said
+    assert "p 0.000" not in said

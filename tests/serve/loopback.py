@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
+
+import httpx
 
 from fedse.agent.policy import Dialogue, Reply
 from fedse.method.rollout import Game
@@ -82,17 +82,15 @@ def endpoint(policy: Letters, *, max_turns: int = 9, batch: int = 1) -> Iterator
 
 def post(url: str, body: object, *, key: str = "", host: str = "") -> tuple[int, Any]:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
+    headers = {"Content-Type": "application/json"}
+    if key:
+        headers["Authorization"] = f"Bearer {key}"
     if host:
         headers["Host"] = host
-    try:
-        with urlopen(Request(url, data, headers), timeout=20) as response:
-            text = response.read().decode()
-            kind = response.headers["content-type"]
-            return response.status, json.loads(text) if "json" in kind else text
-    except HTTPError as error:
-        text = error.read().decode()
-        return error.code, json.loads(text) if text.startswith("{") else text
+    # Plain HTTP: reading all authorities would take longer than the question.
+    said = httpx.post(url, content=data, headers=headers, timeout=20, verify=False, trust_env=False)
+    kind = said.headers.get("content-type", "")
+    return said.status_code, said.json() if "json" in kind else said.text
 
 
 def user(text: str) -> dict[str, str]:

@@ -2,7 +2,8 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from urllib.request import urlopen
+
+import httpx
 
 from tests.needs import needs
 
@@ -98,8 +99,8 @@ def test_parts_and_tools_are_text_and_a_model_is_listed() -> None:
         episode = running.open()
         parts = {"role": "user", "content": [{"type": "text", "text": "a"}]}
         chat(episode["base_url"], [parts, {"role": "tool", "content": "b"}], temperature=0.3)
-        with urlopen(f"{episode['base_url']}/models", timeout=20) as response:
-            assert json.load(response)["data"][0]["id"] == "fedse"
+        models = httpx.get(f"{episode['base_url']}/models", timeout=20, trust_env=False).json()
+        assert models["data"][0]["id"] == "fedse"
     assert policy.seen[0].observation == "a\n\nb"
 
 
@@ -117,6 +118,7 @@ WRONG_CHATS: list[tuple[object, int, str]] = [
     ({"messages": [user("a")], "n": 2}, 400, "unsupported"),
     ({"messages": [user("a")], "tools": [{}]}, 400, "unsupported"),
     ({"messages": [user("a")], "stop": "x"}, 400, "unsupported"),
+    ({"messages": [user("a")], "response_format": {"type": "json_object"}}, 400, "unsupported"),
     (b"[" * 100_000, 400, "not_json"),
     (b"x" * (MAX_BODY + 1), 413, "too_large"),
 ]

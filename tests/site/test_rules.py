@@ -17,16 +17,11 @@ from hypothesis import strategies as st
 from fedse.agent.policy import Dialogue, ScriptedPolicy
 from fedse.config.schema import Config
 from fedse.errors import ConfigError, FedSEError, WireError
+from fedse.faults import Fault
 from fedse.method.site import Site
-from fedse.protocol import Request
+from fedse.protocol import Request, SiteReply
 from fedse.site.gate import handle_request
 from fedse.site.rules import (
-    OTHER_EXPERIMENT,
-    PAUSED,
-    STALE,
-    TOO_MANY_BYTES,
-    TOO_MANY_ROUNDS,
-    VETOED,
     RuleRefusal,
     SiteRules,
     first_rules,
@@ -37,7 +32,6 @@ from fedse.site.rules import (
 )
 from fedse.site.serve import serve
 from fedse.site.worker import ServedSites, exchange
-from fedse.store.buffer import Finished
 from fedse.testing import open_toy_site, toy_adapter, toy_spec
 from fedse.types import Adapter, ClientStats, Fitted, Trajectory
 
@@ -80,7 +74,7 @@ class Bench(NamedTuple):
     wins: dict[str, int]
     """By adapter, how many of the eight held-out games it wins."""
 
-    def ask(self, request: Request, adapter: Adapter) -> tuple[Finished, int]:
+    def ask(self, request: Request, adapter: Adapter) -> SiteReply:
         data = adapter.to_bytes()
         return handle_request(request, data, self.site, CONFIG, policy=self.policy, emit=silent)
 
@@ -125,13 +119,21 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 
 REFUSED: dict[str, tuple[dict[str, object], dict[str, object], int]] = {
-    "an experiment the site does not allow": ({"experiments": ("other",)}, {}, OTHER_EXPERIMENT),
-    "no experiment allowed": ({"experiments": ()}, {}, OTHER_EXPERIMENT),
-    "a round beyond the site's": ({"max_rounds": 2}, {"round": 3}, TOO_MANY_ROUNDS),
-    "a round beyond the agreed ones": ({"max_rounds": 99}, {"round": 6}, TOO_MANY_ROUNDS),
-    "round zero": ({}, {"round": 0}, TOO_MANY_ROUNDS),
-    "an evaluation far beyond": ({}, {"round": 7, "train": False}, TOO_MANY_ROUNDS),
-    "more bytes than the site allows": ({"max_bytes_up": SPEC.nbytes - 1}, {}, TOO_MANY_BYTES),
+    "an experiment the site does not allow": (
+        {"experiments": ("other",)},
+        {},
+        Fault.OTHER_EXPERIMENT,
+    ),
+    "no experiment allowed": ({"experiments": ()}, {}, Fault.OTHER_EXPERIMENT),
+    "a round beyond the site's": ({"max_rounds": 2}, {"round": 3}, Fault.TOO_MANY_ROUNDS),
+    "a round beyond the agreed ones": ({"max_rounds": 99}, {"round": 6}, Fault.TOO_MANY_ROUNDS),
+    "round zero": ({}, {"round": 0}, Fault.TOO_MANY_ROUNDS),
+    "an evaluation far beyond": ({}, {"round": 7, "train": False}, Fault.TOO_MANY_ROUNDS),
+    "more bytes than the site allows": (
+        {"max_bytes_up": SPEC.nbytes - 1},
+        {},
+        Fault.TOO_MANY_BYTES,
+    ),
 }
 
 
@@ -147,26 +149,26 @@ def test_the_rules_refuse_before_any_work(bench: Bench, rules, asked, number):
 
 def test_what_is_allowed_is_done(bench: Bench):
     adapter = bench.adapter(8)
-    got, number = bench.ask(request_for(adapter), adapter)
-    assert (number, got.stats.eval_succeeded) == (0, 8)
+    got = bench.ask(request_for(adapter), adapter)
+    assert (got.fault, got.stats.eval_succeeded) == (0, 8)
     assert got.adapter is not None
     assert bench.done == ["play test", "play train", "fit"]
 
 
 def test_the_last_adapter_may_be_measured_after_the_last_round(bench: Bench):
     adapter = bench.adapter(3)
-    got, number = bench.ask(request_for(adapter, round=ROUNDS + 1, train=False), adapter)
-    assert (number, got.stats.eval_succeeded, got.adapter) == (0, 3, None)
+    got = bench.ask(request_for(adapter, round=ROUNDS + 1, train=False), adapter)
+    assert (got.fault, got.stats.eval_succeeded, got.adapter) == (0, 3, None)
 
 
 def test_a_paused_site_does_nothing_has_no_vote_and_goes_on_when_resumed(bench: Bench):
     adapter = bench.adapter(8)
     set_pause(bench.policy, True)
-    assert bench.ask(request_for(adapter), adapter) == (Finished(ClientStats(), None), PAUSED)
+    assert bench.ask(request_for(adapter), adapter) == SiteReply(ClientStats(), fault=Fault.PAUSED)
     assert bench.done == []
     set_pause(bench.policy, False)
-    got, number = bench.ask(request_for(adapter), adapter)
-    assert number == 0
+    got = bench.ask(request_for(adapter), adapter)
+    assert got.fault == Fault.NONE
     assert got.adapter is not None
 
 
@@ -174,7 +176,7 @@ def test_a_pause_holds_back_even_finished_work(bench: Bench):
     adapter = bench.adapter(8)
     bench.ask(request_for(adapter), adapter)
     set_pause(bench.policy, True)
-    assert bench.ask(request_for(adapter), adapter) == (Finished(ClientStats(), None), PAUSED)
+    assert bench.ask(request_for(adapter), adapter) == SiteReply(ClientStats(), fault=Fault.PAUSED)
 
 
 def test_pausing_keeps_the_owners_words(bench: Bench):
@@ -232,7 +234,7 @@ def test_without_a_policy_a_worker_answers_as_before(bench: Bench):
     adapter = bench.adapter(8)
     request, data = request_for(adapter), adapter.to_bytes()
     got = handle_request(request, data, bench.site, CONFIG, policy=None, emit=silent)
-    assert got == (serve(request, data, bench.site, CONFIG, emit=silent), 0)
+    assert got == serve(request, data, bench.site, CONFIG, emit=silent)
 
 
 # (held-out wins of the accepted adapter, of the next one, allowed drop) -> whether it is vetoed
@@ -252,10 +254,10 @@ DROPS = {
 def test_a_veto_is_for_a_drop_beyond_the_allowed_one(bench: Bench, first, then, drop, veto):
     bench.rule(veto_drop=drop)
     good, next_ = bench.adapter(first), bench.adapter(then)
-    assert bench.ask(request_for(good, 1), good)[1] == 0
+    assert bench.ask(request_for(good, 1), good).fault == 0
     bench.done.clear()
-    got, number = bench.ask(request_for(next_, 2), next_)
-    assert number == (VETOED if veto else 0)
+    got = bench.ask(request_for(next_, 2), next_)
+    assert got.fault == (Fault.VETOED if veto else Fault.NONE)
     assert (got.adapter is None) == veto
     assert ("fit" in bench.done) == ("play train" in bench.done) == (not veto)
     assert (got.stats.eval_played, got.stats.eval_succeeded) == (8, then)
@@ -267,18 +269,20 @@ def test_a_vetoed_adapter_leaves_no_trace_and_the_next_good_one_is_trained_from(
     good, bad, again = bench.adapter(8), bench.adapter(0), bench.adapter(7)
     bench.ask(request_for(good, 1), good)
     lessons = len(bench.site.buffer)
-    assert bench.ask(request_for(bad, 2), bad)[1] == VETOED
+    assert bench.ask(request_for(bad, 2), bad).fault == Fault.VETOED
     assert len(bench.site.buffer) == lessons
-    got, number = bench.ask(request_for(again, 3), again)
-    assert number == 0
+    got = bench.ask(request_for(again, 3), again)
+    assert got.fault == Fault.NONE
     assert got.adapter is not None
 
 
 def test_the_reference_is_the_last_accepted_adapter_not_the_vetoed_one(bench: Bench):
     bench.rule(veto_drop=0.25)
-    for round, (wins, number) in enumerate([(8, 0), (3, VETOED), (4, VETOED), (6, 0), (4, 0)], 1):
+    for round, (wins, number) in enumerate(
+        [(8, 0), (3, Fault.VETOED), (4, Fault.VETOED), (6, 0), (4, 0)], 1
+    ):
         adapter = bench.adapter(wins)
-        assert bench.ask(request_for(adapter, round), adapter)[1] == number
+        assert bench.ask(request_for(adapter, round), adapter).fault == number
 
 
 def test_the_same_request_gets_the_same_answer_and_no_new_work(bench: Bench):
@@ -287,7 +291,7 @@ def test_the_same_request_gets_the_same_answer_and_no_new_work(bench: Bench):
     first = [bench.ask(request_for(good, 1), good), bench.ask(request_for(bad, 2), bad)]
     bench.done.clear()
     assert bench.ask(request_for(bad, 2), bad) == first[1]
-    assert bench.ask(request_for(good, 1), good)[0].adapter == first[0][0].adapter
+    assert bench.ask(request_for(good, 1), good).adapter == first[0].adapter
     assert "fit" not in bench.done
 
 
@@ -295,10 +299,10 @@ def test_an_owner_who_loosens_the_rule_is_obeyed_at_once(bench: Bench):
     bench.rule(veto_drop=0.25)
     good, bad = bench.adapter(8), bench.adapter(4)
     bench.ask(request_for(good, 1), good)
-    assert bench.ask(request_for(bad, 2), bad)[1] == VETOED
+    assert bench.ask(request_for(bad, 2), bad).fault == Fault.VETOED
     bench.rule(veto_drop=0.5)
-    got, number = bench.ask(request_for(bad, 3), bad)
-    assert number == 0
+    got = bench.ask(request_for(bad, 3), bad)
+    assert got.fault == Fault.NONE
     assert got.adapter is not None
 
 
@@ -318,8 +322,8 @@ def test_a_veto_the_server_did_not_ask_to_measure_tells_no_numbers(bench: Bench)
     bench.rule(veto_drop=0.25)
     good, bad = bench.adapter(8), bench.adapter(0)
     bench.ask(request_for(good, 1, evaluate=False), good)
-    got, number = bench.ask(request_for(bad, 2, evaluate=False), bad)
-    assert (got, number) == (Finished(ClientStats(), None), VETOED)
+    got = bench.ask(request_for(bad, 2, evaluate=False), bad)
+    assert got == SiteReply(ClientStats(), fault=Fault.VETOED)
 
 
 @pytest.mark.parametrize("change", ["agreed", "spec", "adapter"])
@@ -342,19 +346,19 @@ def test_a_round_that_is_over_is_not_worked_on_again(bench: Bench, policy: bool)
     for round in (1, 2):
         with pytest.raises(RuleRefusal, match=f"asked for round {round} .* is 3") as refusal:
             bench.ask(request_for(other, round), other)
-        assert refusal.value.exit_code == STALE == 35
+        assert refusal.value.exit_code == Fault.STALE == 35
     assert bench.ask(request_for(first, 1), first) == known
     assert bench.done == []
-    assert bench.ask(request_for(other, 3), other)[1] == 0
+    assert bench.ask(request_for(other, 3), other).fault == 0
     assert "fit" in bench.done
 
 
 def test_after_the_last_evaluation_no_round_is_worked_on_again(bench: Bench):
     first, last = bench.adapter(8), bench.adapter(8)
     bench.ask(request_for(first, ROUNDS), first)
-    got, number = bench.ask(request_for(last, ROUNDS + 1, train=False), last)
-    assert (number, got.adapter) == (0, None)
-    assert bench.ask(request_for(last, ROUNDS + 1, train=False), last) == (got, 0)
+    got = bench.ask(request_for(last, ROUNDS + 1, train=False), last)
+    assert (got.fault, got.adapter) == (0, None)
+    assert bench.ask(request_for(last, ROUNDS + 1, train=False), last) == got
     with pytest.raises(RuleRefusal):
         bench.ask(request_for(last, ROUNDS), last)
 
@@ -364,15 +368,15 @@ def test_the_owner_may_let_a_server_go_back(bench: Bench):
     bench.ask(request_for(first, 1), first)
     bench.ask(request_for(second, 2), second)
     bench.rule(earlier_rounds=True)
-    got, number = bench.ask(request_for(other, 1), other)
-    assert number == 0
+    got = bench.ask(request_for(other, 1), other)
+    assert got.fault == Fault.NONE
     assert got.adapter is not None
 
 
 def test_another_experiments_rounds_do_not_count(bench: Bench):
-    bench.site.buffer.finish("earlier", 9, "0" * 64, Finished(ClientStats(), None))
+    bench.site.buffer.finish("earlier", 9, "0" * 64, SiteReply(ClientStats(), None))
     adapter = bench.adapter(8)
-    assert bench.ask(request_for(adapter, 1), adapter)[1] == 0
+    assert bench.ask(request_for(adapter, 1), adapter).fault == 0
 
 
 class Wire:
@@ -392,7 +396,7 @@ class Wire:
 
 @pytest.mark.parametrize(
     ("rules", "number"),
-    [({"pause": True}, PAUSED), ({"max_rounds": 0}, TOO_MANY_ROUNDS), ({}, 0)],
+    [({"pause": True}, Fault.PAUSED), ({"max_rounds": 0}, Fault.TOO_MANY_ROUNDS), ({}, 0)],
 )
 def test_a_worker_says_only_the_number(bench: Bench, rules, number):
     bench.rule(**rules)
@@ -406,6 +410,6 @@ def test_a_worker_says_only_the_number(bench: Bench, rules, number):
 
 
 def test_refusals_are_errors_of_the_tree_with_a_next_step(bench: Bench):
-    error = RuleRefusal(TOO_MANY_BYTES, "an adapter has too many bytes")
+    error = RuleRefusal(Fault.TOO_MANY_BYTES, "an adapter has too many bytes")
     assert isinstance(error, FedSEError)
     assert "policy.toml" in error.hint

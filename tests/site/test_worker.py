@@ -22,11 +22,13 @@ from fedse.adapters.base import initial_adapter, spec_of
 from fedse.config.file import dump_config
 from fedse.errors import ConfigError, MachineError
 from fedse.events import silent
+from fedse.faults import Fault
 from fedse.method.site import Site
+from fedse.protocol import SiteReply
 from fedse.site import socket_client, worker
 from fedse.site.listening import SocketAddress, listen
 from fedse.site.serve import serve
-from fedse.site.socket_client import GARBLED, SILENT, UNREACHABLE, SiteReply, ask_site
+from fedse.site.socket_client import ask_site
 from fedse.testing import open_toy_site, toy_adapter
 from fedse.types import Adapter, ClientStats, Fitted
 from tests.needs import needs
@@ -128,7 +130,7 @@ def test_the_request_of_an_asker_who_is_gone_is_dropped(serve_toy: ServeToy, ada
     assert stays.recv_bytes()
     stays.close()
     assert slow.fits == [adapter.digest, others[1].digest]
-    assert "dropped: who asked for round 1 has hung up" in caplog.text
+    assert "dropped: the caller for round 1 has hung up" in caplog.text
     assert ask(socket, first_request(CONFIG, adapter), adapter.to_bytes()).fault == 0
     assert len(slow.fits) == 2
 
@@ -167,7 +169,7 @@ def test_a_round_that_is_over_is_a_fault_and_the_log_says_why(serve_toy: ServeTo
 def test_an_evaluation_without_training_has_no_adapter(serve_toy: ServeToy, adapter: Adapter):
     request = first_request(CONFIG, adapter, train=False)
     got = ask(serve_toy(CONFIG, "alpha"), request, adapter.to_bytes())
-    assert (got.fault, got.adapter, got.stats.loss) == (0, b"", None)
+    assert (got.fault, got.adapter, got.stats.loss) == (0, None, None)
     assert got.stats.eval_played == CONFIG.eval.episodes
 
 
@@ -201,7 +203,7 @@ def test_bytes_that_are_no_adapter_are_a_fault(serve_toy: ServeToy, adapter: Ada
 def test_an_oversized_adapter_is_a_fault_and_is_not_read(serve_toy: ServeToy, adapter, size):
     socket, request = serve_toy(CONFIG, "alpha"), first_request(CONFIG, adapter)
     # A sender that is still sending when the worker hangs up cannot hear why.
-    assert ask(socket, request, bytes(size)).fault in {6, GARBLED}
+    assert ask(socket, request, bytes(size)).fault in {6, Fault.GARBLED}
     assert ask(socket, request, adapter.to_bytes()).fault == 0
 
 
@@ -258,11 +260,11 @@ def test_what_broke_stays_in_the_sites_log(serve_toy: ServeToy, adapter: Adapter
 
 def test_a_site_that_cannot_be_reached_is_a_fault(sockets: Path, adapter: Adapter):
     request = first_request(CONFIG, adapter)
-    assert ask(sockets / "none.sock", request, adapter.to_bytes()).fault == UNREACHABLE
+    assert ask(sockets / "none.sock", request, adapter.to_bytes()).fault == Fault.UNREACHABLE
     listener = listen(SocketAddress(sockets / "own" / "mute.sock"))
     got = ask(sockets / "own" / "mute.sock", request, adapter.to_bytes(), timeout=0.2)
     listener.close()
-    assert got.fault == SILENT
+    assert got.fault == Fault.SILENT
 
 
 def test_the_socket_is_for_its_owner_only(sockets: Path):

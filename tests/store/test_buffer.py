@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from fedse.errors import StoreError
-from fedse.store.buffer import Buffer, Finished, RolloutPart
+from fedse.protocol import SiteReply
+from fedse.store.buffer import Buffer, RolloutPart
 from fedse.types import ClientStats, Task, Trajectory, Turn
 
 
@@ -77,20 +78,20 @@ def test_episodes_come_back_as_they_were(buffer: Buffer):
 
 
 def test_the_outbox_answers_exactly_the_request_it_was_given(buffer: Buffer):
-    done = Finished(ClientStats(played=3, loss=0.5), b"bytes")
+    done = SiteReply(ClientStats(played=3, loss=0.5), b"bytes")
     buffer.finish("e", 1, "request", done)
     assert buffer.finished("e", 1, "request") == done
     assert buffer.finished("e", 1, "another") is None
     assert buffer.finished("e", 2, "request") is None
-    buffer.finish("e", 2, "r", Finished(ClientStats(), None))
-    assert buffer.finished("e", 2, "r") == Finished(ClientStats(), None)
+    buffer.finish("e", 2, "r", SiteReply(ClientStats(), None))
+    assert buffer.finished("e", 2, "r") == SiteReply(ClientStats(), None)
 
 
 def test_the_newest_answer_is_that_of_the_highest_round(buffer: Buffer):
     assert buffer.newest("e") is None
     for round in (2, 7, 5):
-        buffer.finish("e", round, "request", Finished(ClientStats(), None))
-    buffer.finish("other", 9, "request", Finished(ClientStats(), None))
+        buffer.finish("e", round, "request", SiteReply(ClientStats(), None))
+    buffer.finish("other", 9, "request", SiteReply(ClientStats(), None))
     assert buffer.newest("e") == 7
 
 
@@ -136,7 +137,7 @@ def test_no_word_of_a_part_is_on_disk_after_the_answer(buffer: Buffer, tmp_path:
         return any(said.encode() in file.read_bytes() for file in (tmp_path / "home").iterdir())
 
     assert on_disk()
-    buffer.finish("e", 2, "request", Finished(ClientStats(), None))
+    buffer.finish("e", 2, "request", SiteReply(ClientStats(), None))
     assert not on_disk()
 
 

@@ -1,55 +1,86 @@
-"""A file is whole or not there: the order in which the disk is told, and what a failure leaves."""
+"""A file is whole or not there, and private from its first byte."""
 
 import os
+import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from fedse.errors import StoreError
-from fedse.store.files import write_durably
+from fedse.store.files import OWNER_ONLY, new_file, write_durably, write_whole
 
 
-def names_of(descriptor: int) -> str:
-    return Path(os.readlink(f"/proc/self/fd/{descriptor}")).name
+@pytest.fixture(autouse=True)
+def _everything_allowed() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
 
 
-@pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
-    """What the disk was asked for, in order; the names of files as they were then."""
-    asked: list[tuple[str, ...]] = []
-    fsync, rename = os.fsync, Path.rename
-
-    def note_fsync(descriptor: int) -> None:
-        asked.append(("sync", names_of(descriptor)))
-        fsync(descriptor)
-
-    def note_rename(path: Path, target: Path) -> Path:
-        asked.append(("rename", path.name, target.name))
-        return rename(path, target)
-
-    monkeypatch.setattr(os, "fsync", note_fsync)
-    monkeypatch.setattr(Path, "rename", note_rename)
-    return asked
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_the_bytes_are_on_disk_before_the_name_and_the_name_before_the_return(
-    tmp_path: Path, told: list[tuple[str, ...]]
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("write", [write_whole, write_durably])
+def test_what_is_written_is_there_alone_and_with_its_mode(tmp_path: Path, write):
+    for data, wanted in [(b"one", OWNER_ONLY), (b"", 0o666)]:
+        write(tmp_path / "a", data, mode=wanted)
+        assert (tmp_path / "a").read_bytes() == data
+        assert mode(tmp_path / "a") == wanted
+        assert names(tmp_path) == ["a"]
+
+
+def test_a_private_file_is_private_while_it_is_filled(tmp_path: Path):
+    left = tmp_path / f".key.{os.getpid()}"
+    left.write_bytes(b"of a process that was killed")
+    with new_file(tmp_path / "key", mode=OWNER_ONLY) as file:
+        assert (file.stat().st_size, mode(file)) == (0, OWNER_ONLY)
+        assert not (tmp_path / "key").exists()
+        file.write_bytes(b"secret")
+    assert (tmp_path / "key").read_bytes() == b"secret"
+    assert names(tmp_path) == ["key"]
+
+
+def test_what_fails_leaves_what_was_there(tmp_path: Path):
+    write_whole(tmp_path / "a", b"before")
+
+    def interrupted() -> None:
+        with new_file(tmp_path / "a") as file:
+            file.write_bytes(b"half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert (tmp_path / "a").read_bytes() == b"before"
+    assert names(tmp_path) == ["a"]
+
+
+@pytest.mark.parametrize("write", [write_whole, write_durably])
+def test_where_nothing_can_be_written_the_file_is_named(tmp_path: Path, write):
+    with pytest.raises(StoreError, match=f"^write {tmp_path}/no/a: No such file or directory$"):
+        write(tmp_path / "no" / "a", b"")
+
+
+def test_a_durable_file_is_on_disk_before_it_has_its_name_and_the_name_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """Or a power cut could leave a name with no bytes, or take away what was promised."""
-    write_durably(tmp_path / "blob", b"x" * 100_000)
-    temporary = f".blob.{os.getpid()}"
-    assert told == [("sync", temporary), ("rename", temporary, "blob"), ("sync", tmp_path.name)]
-    assert (tmp_path / "blob").read_bytes() == b"x" * 100_000
-    assert [path.name for path in tmp_path.iterdir()] == ["blob"]
+    order: list[str] = []
+    fsync, replace = os.fsync, Path.replace
 
+    def synced(file: int) -> None:
+        order.append("folder" if stat.S_ISDIR(os.fstat(file).st_mode) else "file")
+        fsync(file)
 
-def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    (tmp_path / "blob").write_bytes(b"before")
+    def replaced(self: Path, target: Path) -> Path:
+        order.append("name")
+        return replace(self, target)
 
-    def full(descriptor: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(StoreError, match="No space left on device"):
-        write_durably(tmp_path / "blob", b"after")
-    assert (tmp_path / "blob").read_bytes() == b"before"
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "replace", replaced)
+    write_durably(tmp_path / "a", b"data")
+    assert order == ["file", "name", "folder"]

@@ -76,7 +76,7 @@ def test_open_gives_the_same_run(tmp_path: Path) -> None:
 
 
 def test_open_refuses_what_is_no_run_or_was_changed(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="no run folder"):
+    with pytest.raises(StoreError, match="is not a run folder"):
         open_run(tmp_path, clock=lambda: 0.0)
     run = made(tmp_path)
     resolved = run.path / "config.resolved.toml"
@@ -162,3 +162,12 @@ def test_half_a_line_is_no_event(tmp_path: Path) -> None:
     with (run.path / "events.jsonl").open("a") as log:
         log.write('{"event": "round.committed", "rou')
     assert summary_of(run.path).status == "interrupted"
+
+
+def test_a_place_where_no_folder_can_be_made_is_named_with_what_to_do(tmp_path: Path):
+    blocked = tmp_path / "file" / "runs"
+    blocked.parent.write_text("")
+    with pytest.raises(StoreError) as caught:
+        made(blocked)
+    assert str(caught.value) == f"no run folder can be made in {blocked}: Not a directory"
+    assert caught.value.hint.endswith("--out FOLDER, or export FEDSE_RUNS=FOLDER")

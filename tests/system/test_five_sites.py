@@ -92,7 +92,7 @@ def test_the_tutorial_runs(tmp_path: Path):
 def the_hostile_site_never_counts(results: list[RoundResult]) -> None:
     """Named as rejected in as many rounds as it has strikes, in quarantine in all others."""
     assert not any(HOSTILE in (*r.voters, *r.abstained, *r.absent) for r in results)
-    reasons = [e.reason for r in results for e in r.excluded if e.client == HOSTILE]
+    reasons = [e.text for r in results for e in r.excluded if e.client == HOSTILE]
     opening = [reason.partition(":")[0] for reason in reasons]
     assert opening == ["rejected"] * STRIKES + ["quarantined"] * (ROUNDS - STRIKES)
     assert len(set(reasons[:STRIKES])) == STRIKES, "each poison is found by what it is"
@@ -103,7 +103,7 @@ def the_killed_site_comes_back(results: list[RoundResult]) -> None:
     assert voted[0]
     assert False in voted
     assert True in voted[voted.index(False) :]
-    away = [e.reason for r in results for e in r.excluded if e.client == KILLED]
+    away = [e.text for r in results for e in r.excluded if e.client == KILLED]
     assert not any(reason.startswith(("rejected", "quarantined")) for reason in away)
 
 

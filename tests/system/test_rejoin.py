@@ -31,7 +31,7 @@ from fedse.federation.home import Home, agreed_config, join
 from fedse.federation.invite import read_invite
 from fedse.flower.ops.processes import free_ports
 from fedse.flower.ops.serve_federation import serving
-from fedse.flower.patches.presence import known
+from fedse.flower.patches.presence import read_presence
 
 # More than a SuperNode sleeps (3 s) and the SuperLink waits for a lock (5 s).
 LOCKED_SECONDS = 9.0
@@ -157,7 +157,7 @@ def test_a_site_comes_back_without_anybodys_help(tmp_path: Path):
             )
             assert not set(orphans.values()) & set(running(home.path).values())
         assert activated(federation) == "", "SIGTERM: it said goodbye"
-        left = known(home.path / "node.id")
+        left = read_presence(home.path / "node.id")
         assert left is not None
         assert not left.online
         assert running(home.path) == {}

@@ -1,7 +1,10 @@
 """The experiment the federated tests run: five clients, toy worlds, no model."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
+
+import psutil
 
 from fedse.config.schema import Config
 from fedse.protocol import Request
@@ -43,11 +46,11 @@ def first_request(config: Config, adapter: Adapter, **changes: object) -> Reques
 
 def lives(group: int) -> bool:
     """Whether a process of the group runs; one that ended but was not collected does not."""
-    for entry in Path("/proc").iterdir():
-        try:
-            fields = (entry / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[2]) == group and fields[0] != "Z":
-            return True
-    return False
+    return any(_runs_in(pid, group) for pid in psutil.pids())
+
+
+def _runs_in(pid: int, group: int) -> bool:
+    try:
+        return os.getpgid(pid) == group and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except (ProcessLookupError, psutil.NoSuchProcess):
+        return False

@@ -6,6 +6,8 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from tests.needs import needs
 
 needs("torch")
@@ -17,6 +19,7 @@ from fedse.adapters.peft_folder import export_adapter
 from fedse.agent.loaded import load_base, prepare_torch
 from fedse.config.schema import TrainSection
 from fedse.envs.base import make_env
+from fedse.errors import TrainError
 from fedse.method.rollout import choose_games, demonstrate
 from fedse.train.batch import IGNORED, agent_loss, make_batch
 from fedse.train.lora import load_adapter, read_adapter, trainer_for
@@ -31,13 +34,15 @@ def lessons(count: int = 8):
     return demonstrate(choose_games(MAZE().tasks("train"), count, seed=1), MAZE)
 
 
-def fitted(seed: int = 1, **settings: object):
+def fitted(seed: int = 1, context: int = 512, **settings: object):
     prepare_torch(1)
     options = TrainSection(**{"lr": 2e-3, "batch": 4, **settings})
     start = initial_adapter(SPEC, seed=0)
     encoder = load_base(PATH).encoder
     prepared = [encoder.tokenized("maze", lesson) for lesson in lessons()]
-    return trainer_for(PATH, SPEC).fit(start, prepared, settings=options, context=512, seed=seed)
+    return trainer_for(PATH, SPEC).fit(
+        start, prepared, settings=options, context=context, seed=seed
+    )
 
 
 def test_the_spec_is_what_peft_makes_of_the_model():
@@ -132,3 +137,8 @@ def test_the_exported_folder_is_plain_peft(tmp_path: Path):
     ids = torch.tensor([[7, 8, 9, 10, 11, 12]])
     with torch.inference_mode():
         assert torch.equal(loaded(input_ids=ids).logits, ours(input_ids=ids).logits)
+
+
+def test_a_context_too_short_for_any_action_is_named():
+    with pytest.raises(TrainError, match=r"no action of 4 episodes begins within .* = 5 tokens"):
+        fitted(context=5)

@@ -2,7 +2,7 @@
 
 The published task (BabyAI levels of minigrid, in text as AgentGym plays them) is `levels = "all"`
 with 20 turns. Departures from it: the goal keeps the order of its parts; success is the episode's
-end with a positive reward of minigrid, however late, and is told as reward 1.0, everything else as
+end with a positive reward of minigrid, however late, and has reward 1.0, everything else
 0.0; `pick up` is understood; the splits are disjoint by seed. An episode is a function of the
 task; the seed changes nothing.
 """
@@ -114,23 +114,23 @@ class BabyAI:
         level, _, number = task.id.partition("/")
         self._world = open_level(gym_id(level), int(number))
         self._turns, self._seen = 0, set()
-        told = self._told(self._world)
-        return Step(told if self._short else f"Your goal: {self._world.mission}.\n{told}")
+        view = self._look(self._world)
+        return Step(view if self._short else f"Your goal: {self._world.mission}.\n{view}")
 
     def step(self, action: str) -> Step:
         world, view = self._playing()
         self._turns += 1
-        said = plain_words(action_of(action))
-        if said == CHECK_ACTIONS:
-            note = self._listed(view)
+        words = plain_words(action_of(action))
+        if words == CHECK_ACTIONS:
+            note = self._action_list(view)
         else:
-            note = _carried_out(world, move_of(said, view, short=self._short))
+            note = _carry_out(world, move_of(words, view, short=self._short))
             note = REFUSED if note and self._short else note
         if world.over or self._turns >= self.max_turns:
             self._world = None
             end = "Success" if world.won else "Failure"
             return Step(end, reward=float(world.won), done=True, success=world.won)
-        return Step(self._told(world, note))
+        return Step(self._look(world, note))
 
     def actions(self) -> Sequence[str]:
         """What can be done here; as long as a list in the full observation."""
@@ -154,7 +154,7 @@ class BabyAI:
             )
         return self._world, self._view
 
-    def _told(self, world: World, note: str = "") -> str:
+    def _look(self, world: World, note: str = "") -> str:
         """The text of the new view, which is remembered; in short, with the goal in every turn."""
         view = self._view = look(world)
         self._seen.update(view.cells)
@@ -163,14 +163,14 @@ class BabyAI:
         else:
             parts = [note, full_view(view)]
         if self._show_actions and not note.startswith(self._list_opening):
-            parts.append(self._listed(view))
+            parts.append(self._action_list(view))
         return ("; " if self._short else "\n").join(part for part in parts if part)
 
     @property
     def _list_opening(self) -> str:
         return "can " if self._short else "Available actions: ["
 
-    def _listed(self, view: View) -> str:
+    def _action_list(self, view: View) -> str:
         listed = ", ".join(available(view, short=self._short))
         return f"{self._list_opening}{listed}" + ("" if self._short else "]")
 
@@ -182,8 +182,8 @@ def short_goal(mission: str) -> str:
     return " ".join(word for word in mission.split() if word not in ("the", "a"))
 
 
-def _carried_out(world: World, move: Move | str) -> str:
-    """Do the primitives until one changes nothing; what the agent is told about that, if it is."""
+def _carry_out(world: World, move: Move | str) -> str:
+    """Do the primitives until one changes nothing; returns what the agent reads about that."""
     if isinstance(move, str):
         return f"Nothing happened: {move}."
     for done, primitive in enumerate(move.primitives):

@@ -1,9 +1,9 @@
 """The expert: what to do next, from the mission, its state, and the cells seen so far.
 
-It is a function of the episode's present state, so it goes on sensibly after anyone's moves. It
+It is a function of the episode's present state, so it continues sensibly after any moves. It
 knows no unseen cell. It goes, in the fewest turns it can see, for what the mission needs next: the
 thing itself, a key for its door, a thing that blocks the way, a place to put something down, or an
-unseen corner. minigrid's own bot is not asked: it plays primitives, of which 20 turns are too few,
+unseen corner. minigrid's own bot is not used: it plays primitives, of which 20 turns are too few,
 raises in two levels and can hang, so a time limit would have to decide what the expert says.
 """
 
@@ -19,9 +19,9 @@ from fedse.envs.babyai.moves import (
     SHORT_FORMS,
     THROUGH,
     Move,
+    action_on,
     available,
     move_of,
-    spoken,
 )
 from fedse.envs.babyai.routes import Ground, Way, best_lookout, corridor, facing, has_key, ways_from
 from fedse.envs.babyai.view import Seen, View
@@ -95,7 +95,7 @@ class Scene:
     def _must_stay_shut(self, action: str) -> bool:
         if not action.startswith(OPEN):
             return False
-        door = next(one for one in self.view.objects if action == spoken(OPEN, one, short=False))
+        door = next(one for one in self.view.objects if action == action_on(OPEN, one, short=False))
         thing = self.cells[door.cell]
         locked = thing.is_locked and not has_key(self.world.carried, thing)
         return bool(locked) or door.cell in self._barred
@@ -119,10 +119,10 @@ class Scene:
     def of_kind(self, kind: str) -> list[Cell]:
         return [c for c, thing in self.cells.items() if thing is not None and thing.type == kind]
 
-    def named(self, verb: str, cell: Cell) -> str:
+    def action_at(self, verb: str, cell: Cell) -> str:
         """The action on the object at this cell; empty when it is not in sight."""
         one: Seen | None = next((o for o in self.view.objects if o.cell == cell), None)
-        return spoken(verb, one, short=False) if one else ""
+        return action_on(verb, one, short=False) if one else ""
 
 
 def advise(world: World, view: View, seen: Iterable[Cell], *, short: bool) -> str:
@@ -130,16 +130,16 @@ def advise(world: World, view: View, seen: Iterable[Cell], *, short: bool) -> st
     scene = Scene(world, view, {cell: world.at(cell) for cell in seen})
     left = len(_remaining(world.instruction))
     # In the mission's order: the nearest first would turn back when a nearer one comes in sight.
-    known = (advice for one in _due(world.instruction) if (advice := _pursue(scene, one, left)))
-    advice = next(known, None) or _explore(scene) or Advice(0, "turn left")
+    pursuits = (advice for one in _due(world.instruction) if (advice := _pursue(scene, one, left)))
+    advice = next(pursuits, None) or _explore(scene) or Advice(0, "turn left")
     return _in_short(advice.action, view) if short else advice.action
 
 
 def _in_short(action: str, view: View) -> str:
     for one in view.objects:
         for verb in (GO_TO, PICK, THROUGH, OPEN):
-            if action == spoken(verb, one, short=False):
-                return spoken(verb, one, short=True)
+            if action == action_on(verb, one, short=False):
+                return action_on(verb, one, short=True)
     return SHORT_FORMS.get(action, action)
 
 
@@ -166,7 +166,7 @@ def _remaining(instruction: Any) -> list[Any]:
 
 
 def _pursue(scene: Scene, instruction: Any, left: int) -> Advice | None:
-    """The next action for one instruction; None when something for it is still to be found."""
+    """The next action for one instruction; None while something it needs is still unseen."""
     kind = type(instruction).__name__
     if kind == "PutNextInstr":
         return _put_next(scene, instruction)
@@ -175,11 +175,11 @@ def _pursue(scene: Scene, instruction: Any, left: int) -> Advice | None:
         ready = targets or scene.holds(instruction.desc.obj_set)
         return _pick_up(scene, targets) if ready else None
     if kind == "OpenInstr":
-        found = (_open(scene, cell, last=left == 1) for cell in targets)
-        return min((advice for advice in found if advice), default=None)
+        options = (_open(scene, cell, last=left == 1) for cell in targets)
+        return min((advice for advice in options if advice), default=None)
     if not targets and scene.holds(instruction.desc.obj_set):
         return _put_down(scene, [])
-    return _towards(scene, targets, lambda cell: scene.named(GO_TO, cell))
+    return _towards(scene, targets, lambda cell: scene.action_at(GO_TO, cell))
 
 
 def _put_next(scene: Scene, instruction: Any) -> Advice | None:
@@ -196,7 +196,7 @@ def _put_next(scene: Scene, instruction: Any) -> Advice | None:
     targets = scene.where(moved)
     in_the_dark = not beside and scene.lookout is not None and scene.lookout.blocker
     if not targets or (in_the_dark and scene.world.carried is None):
-        return None  # whoever must clear the way to look around needs both hands
+        return None  # clearing the way to look around takes both hands
     blocker = _blocker(scene, spots)
     if blocker and blocker not in targets:
         return _clear(scene, blocker, spots)
@@ -209,10 +209,10 @@ def _pick_up(
     """Towards carrying what is at a target, to go on to another place with it."""
     if scene.world.carried is not None:
         return _put_down(scene, [targets, onward])
-    in_reach = [a for cell in targets if (a := scene.named(PICK, cell)) in scene.actions]
+    in_reach = [a for cell in targets if (a := scene.action_at(PICK, cell)) in scene.actions]
     if in_reach:
         return Advice(1, in_reach[0])
-    return _towards(scene, targets, lambda cell: scene.named(PICK, cell))
+    return _towards(scene, targets, lambda cell: scene.action_at(PICK, cell))
 
 
 def _open(scene: Scene, door: Cell, *, last: bool) -> Advice | None:
@@ -223,7 +223,7 @@ def _open(scene: Scene, door: Cell, *, last: bool) -> Advice | None:
         if keys and blocker and blocker not in keys:
             return _clear(scene, blocker, [door])
         return _pick_up(scene, keys, onward=[door]) if keys else None
-    at_once = scene.named(OPEN, door)
+    at_once = scene.action_at(OPEN, door)
     if last and at_once in scene.actions:
         return Advice(1, at_once)
     return _towards(scene, [door], lambda _: "toggle")

@@ -47,22 +47,16 @@ def gym_id(level: str) -> str:
     return f"BabyAI-{level}-v{1 if level == 'GoToObjS6' else 0}"
 
 
-def agentgym_index(task_id: str) -> int:
-    """AgentGym's data_idx of a task."""
-    level, _, seed = task_id.partition("/")
-    return int(seed) * len(LEVELS) + LEVELS.index(level)
-
-
-def level_names(asked: str | int | Sequence[str | int]) -> tuple[str, ...]:
-    """The levels asked for by name, number or preset, each once, in the order asked."""
-    listed = (asked,) if isinstance(asked, str | int) else asked
-    names = tuple(dict.fromkeys(name for entry in listed for name in _named(entry)))
+def level_names(levels: str | int | Sequence[str | int]) -> tuple[str, ...]:
+    """The levels given by name, number or preset, each once, in the given order."""
+    entries = (levels,) if isinstance(levels, str | int) else levels
+    names = tuple(dict.fromkeys(name for entry in entries for name in _levels_named(entry)))
     if not names:
-        raise wrong_option("babyai", "levels", asked, "at least one level")
+        raise wrong_option("babyai", "levels", levels, "at least one level")
     return names
 
 
-def _named(entry: str | int) -> tuple[str, ...]:
+def _levels_named(entry: str | int) -> tuple[str, ...]:
     if isinstance(entry, str) and entry in PRESETS:
         return PRESETS[entry]
     if entry in LEVELS:

@@ -2,7 +2,7 @@
 
 Turning, stepping, dropping and toggling are one primitive each. Going to an object, picking it up
 and passing a door expand to a shortest way over visible cells. Every text is either a `Move` or a
-sentence that says why it is none.
+sentence that says why it is not one.
 """
 
 import re
@@ -62,21 +62,21 @@ def plain_words(text: str) -> str:
     return " ".join(re.findall(r"[a-z0-9]+", text.lower()))
 
 
-def move_of(said: str, view: View, *, short: bool) -> Move | str:
-    """The move that plain words mean in this view, or why they mean none."""
+def move_of(words: str, view: View, *, short: bool) -> Move | str:
+    """The move that `words` (from plain_words) mean in this view, or why they mean none."""
     if short:
-        said = _LONG_FORMS.get(said, said)
-    if said in PRIMITIVES:
-        return _primitive(PRIMITIVES[said], view.pose)
-    found = _OBJECT_ACTION.fullmatch(said)
-    if found is None:
+        words = _LONG_FORMS.get(words, words)
+    if words in PRIMITIVES:
+        return _primitive(PRIMITIVES[words], view.pose)
+    match = _OBJECT_ACTION.fullmatch(words)
+    if match is None:
         return _NO_ACTION
-    verb = found[1] if found[1] in (GO_TO, THROUGH, OPEN) else _long_verb(found[1], short=short)
+    verb = match[1] if match[1] in (GO_TO, THROUGH, OPEN) else _long_verb(match[1], short=short)
     if not verb:
         return _NO_ACTION
-    one = _named(view, found[2], int(found[3] or 1))
+    one = _find_object(view, match[2], int(match[3] or 1))
     if one is None:
-        return f"there is no {found[2][:30]} {found[3] or 1} in sight"
+        return f"there is no {match[2][:30]} {match[3] or 1} in sight"
     return _object_move(verb, one, view)
 
 
@@ -86,7 +86,7 @@ def _long_verb(verb: str, *, short: bool) -> str:
     return _LONG_FORMS[verb] if short else ""
 
 
-def _named(view: View, name: str, number: int) -> Seen | None:
+def _find_object(view: View, name: str, number: int) -> Seen | None:
     for one in view.objects:
         if (name, number) in ((one.name, one.number), (one.plain, one.plain_number)):
             return one
@@ -133,7 +133,7 @@ def _way_to_face(view: View, target: Cell) -> Move | None:
     while queue:
         pose = queue.popleft()
         if ahead_of(pose) == target:
-            return Move(_traced(steps, pose), pose)
+            return Move(_trace(steps, pose), pose)
         for primitive in (FORWARD, LEFT, RIGHT):
             after = _primitive(primitive, pose).end
             if after not in steps and (primitive != FORWARD or _walkable(view, after[:2])):
@@ -142,7 +142,7 @@ def _way_to_face(view: View, target: Cell) -> Move | None:
     return None
 
 
-def _traced(steps: Mapping[Pose, tuple[Pose, int] | None], pose: Pose) -> tuple[int, ...]:
+def _trace(steps: Mapping[Pose, tuple[Pose, int] | None], pose: Pose) -> tuple[int, ...]:
     primitives = []
     while (step := steps[pose]) is not None:
         pose, primitive = step
@@ -157,23 +157,23 @@ def _walkable(view: View, cell: Cell) -> bool:
 def available(view: View, *, short: bool) -> list[str]:
     """Every action that has a chance to do something here, as the agent should say it."""
     front = view.cells.get(ahead_of(view.pose))
-    said = ["turn left", "turn right"]
+    actions = ["turn left", "turn right"]
     if _walkable(view, ahead_of(view.pose)):
-        said.append("move forward")
+        actions.append("move forward")
     if front is not None and front.type in ("door", "box"):
-        said.append("toggle")
+        actions.append("toggle")
     if front is None and view.carried is not None:
-        said.append("drop")
+        actions.append("drop")
     if short:
-        said = [SHORT_FORMS.get(action, action) for action in said]
+        actions = [SHORT_FORMS.get(action, action) for action in actions]
     standing = _reached_cells(view)
     for one in view.objects:
         if any(cell in standing for cell in _beside(one.cell)):
-            said += [spoken(verb, one, short=short) for verb in _verbs(one, view)]
-    return said if short else [*said, CHECK_ACTIONS]
+            actions += [action_on(verb, one, short=short) for verb in _verbs(one, view)]
+    return actions if short else [*actions, CHECK_ACTIONS]
 
 
-def spoken(verb: str, one: Seen, *, short: bool) -> str:
+def action_on(verb: str, one: Seen, *, short: bool) -> str:
     """An action on an object in sight, in words `move_of` takes for that object."""
     if not short:
         return f"{verb} {one.name} {one.number}"

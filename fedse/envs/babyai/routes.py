@@ -107,7 +107,7 @@ def corridor(ground: Ground, targets: Iterable[Cell]) -> set[Cell]:
             continue
         came[cell] = before
         if cell in wanted:
-            return _walked(came, cell)
+            return _trace_back(came, cell)
         for ahead_x, ahead_y in WAYS:
             beside = (cell[0] + ahead_x, cell[1] + ahead_y)
             thing = ground.cells.get(beside)
@@ -118,7 +118,7 @@ def corridor(ground: Ground, targets: Iterable[Cell]) -> set[Cell]:
     return set()
 
 
-def _walked(came: Mapping[Cell, Cell | None], end: Cell) -> set[Cell]:
+def _trace_back(came: Mapping[Cell, Cell | None], end: Cell) -> set[Cell]:
     cells: set[Cell] = set()
     cell: Cell | None = end
     while cell is not None:

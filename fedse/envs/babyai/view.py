@@ -53,7 +53,7 @@ def look(world: World) -> View:
     at, width, height = world.at, world.width, world.height
     pose = world.pose
     contents: dict[Cell, Any] = {}
-    found: list[tuple[int, int, int, Cell, Any]] = []
+    things: list[tuple[int, int, int, Cell, Any]] = []
 
     def hides(cell: Cell) -> bool:
         if not (0 <= cell[0] < width and 0 <= cell[1] < height):
@@ -66,16 +66,16 @@ def look(world: World) -> View:
         if cell in contents:
             thing = cells[cell] = contents[cell]
             if thing is not None and thing.type != "wall" and (ahead or aside):
-                found.append((ahead + abs(aside), ahead, aside, cell, thing))
-    found.sort(key=lambda one: one[:3])
-    return View(pose, cells, _numbered(found), world.carried)
+                things.append((ahead + abs(aside), ahead, aside, cell, thing))
+    things.sort(key=lambda one: one[:3])
+    return View(pose, cells, _number(things), world.carried)
 
 
 def in_sight(pose: Pose, hides: Callable[[Cell], bool]) -> list[tuple[Cell, int, int]]:
     """The visible cells with their steps ahead and aside, row by row from the agent outwards.
 
     minigrid's rule: sight spreads along a row through cells that hide nothing, and from those to
-    the three nearest cells of the next row. `hides` is asked once about each of the 7x7 cells.
+    the three nearest cells of the next row. `hides` is called once for each of the 7x7 cells.
     """
     x, y, way = pose
     (ahead_x, ahead_y), (right_x, right_y) = WAYS[way], WAYS[(way + 1) % 4]
@@ -96,10 +96,10 @@ def in_sight(pose: Pose, hides: Callable[[Cell], bool]) -> list[tuple[Cell, int,
     return seen
 
 
-def _numbered(found: Sequence[tuple[int, int, int, Cell, Any]]) -> tuple[Seen, ...]:
+def _number(things: Sequence[tuple[int, int, int, Cell, Any]]) -> tuple[Seen, ...]:
     counts: dict[str, int] = {}
     numbered = []
-    for _, ahead, aside, cell, thing in found:
+    for _, ahead, aside, cell, thing in things:
         kind, state = thing.type, _state(thing)
         plain = name = f"{thing.color} {kind}"
         if state:
@@ -120,16 +120,16 @@ def _state(thing: Any) -> str:
 
 def full_view(view: View) -> str:
     """The published sentences about the objects, the wall or box ahead, and the hands."""
-    told = [f"There is a {one.name} {one.number} {_where(one)}." for one in view.objects]
-    told.append("The room has walls around you.")
-    faced = _faced(view)
-    if faced:
-        told.append(f"You are facing a {faced[0]} {faced[1]} steps away.")
+    sentences = [f"There is a {one.name} {one.number} {_where(one)}." for one in view.objects]
+    sentences.append("The room has walls around you.")
+    ahead = _first_ahead(view)
+    if ahead:
+        sentences.append(f"You are facing a {ahead[0]} {ahead[1]} steps away.")
     if view.carried is None:
-        told.append("You are not carrying anything.")
+        sentences.append("You are not carrying anything.")
     else:
-        told.append(f"You are carrying a {view.carried.color} {view.carried.type}.")
-    return " ".join(told)
+        sentences.append(f"You are carrying a {view.carried.color} {view.carried.type}.")
+    return " ".join(sentences)
 
 
 def _where(one: Seen) -> str:
@@ -142,25 +142,25 @@ def _where(one: Seen) -> str:
 def short_view(view: View, mission: str) -> str:
     """Some objects, the steps to the wall ahead, and what is carried.
 
-    Of more than SHORT_OBJECTS in sight, those the mission speaks of are told, then the nearest.
+    Of more than SHORT_OBJECTS in sight, those the mission names come first, then the nearest.
     """
-    shown = view.objects
-    if len(shown) > SHORT_OBJECTS:
-        chosen = sorted(shown, key=lambda one: not _is_meant(one, mission))[:SHORT_OBJECTS]
-        shown = tuple(one for one in shown if one in chosen)
-    told = [_briefly(one) for one in shown]
-    faced = _faced(view)
-    if faced and faced[0] == "wall":
-        told.append(f"wall {faced[1]}")
+    objects = view.objects
+    if len(objects) > SHORT_OBJECTS:
+        chosen = sorted(objects, key=lambda one: not _is_meant(one, mission))[:SHORT_OBJECTS]
+        objects = tuple(one for one in objects if one in chosen)
+    parts = [_briefly(one) for one in objects]
+    ahead = _first_ahead(view)
+    if ahead and ahead[0] == "wall":
+        parts.append(f"wall {ahead[1]}")
     if view.carried is not None:
-        told.append(f"hold {view.carried.color} {view.carried.type}")
-    return ", ".join(told) or "nothing"
+        parts.append(f"hold {view.carried.color} {view.carried.type}")
+    return ", ".join(parts) or "nothing"
 
 
 def _is_meant(one: Seen, mission: str) -> bool:
     colour = one.plain.split()[0]
-    told = (one.plain, f"{colour} object", f"the {one.kind}", f"a {one.kind}")
-    return any(words in mission for words in told)
+    names = (one.plain, f"{colour} object", f"the {one.kind}", f"a {one.kind}")
+    return any(name in mission for name in names)
 
 
 def _briefly(one: Seen) -> str:
@@ -171,7 +171,7 @@ def _briefly(one: Seen) -> str:
     return f"{named}{state}{ahead}{aside}"
 
 
-def _faced(view: View) -> tuple[str, int] | None:
+def _first_ahead(view: View) -> tuple[str, int] | None:
     """The first wall or box straight ahead and the steps to it, if one is in sight."""
     x, y, way = view.pose
     for steps in range(1, REACH):

@@ -7,10 +7,9 @@ image observation is never computed: the text is read from the grid itself.
 import os
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
-from fedse.errors import EnvError, MachineError, boundary
+from fedse.errors import EnvError, MachineError, boundary, require_packages
 
 Cell = tuple[int, int]
 """Column and row; rows grow downwards."""
@@ -20,6 +19,10 @@ Pose = tuple[int, int, int]
 # minigrid's numbers of directions and of primitive actions.
 WAYS: tuple[Cell, ...] = ((1, 0), (0, 1), (-1, 0), (0, -1))
 LEFT, RIGHT, FORWARD, PICK_UP, DROP, TOGGLE, WAIT = range(7)
+
+# Where a pose exists, a try finds one with a chance of at least 1 in 36 (nine cells, four
+# directions), so that 1,000 tries fail with a chance below 1e-12.
+AGENT_PLACEMENTS = 1000
 
 
 def ahead_of(pose: Pose) -> Cell:
@@ -41,7 +44,7 @@ def is_opaque(thing: Any) -> bool:
 
 
 class World:
-    """A level; `won` and `over` tell how the episode stands after the last primitive."""
+    """A level; `won` and `over` describe the episode after the last primitive."""
 
     def __init__(self, game: Any) -> None:
         self._game = game
@@ -70,13 +73,13 @@ class World:
 
     def act(self, primitive: int) -> bool:
         """Do one primitive; whether it changed anything."""
-        before = self._touched()
+        before = self._changeable()
         _, reward, terminated, truncated, _ = self._game.step(primitive)
         self.won = bool(terminated and reward > 0)
         self.over = bool(terminated or truncated)
-        return self._touched() != before
+        return self._changeable() != before
 
-    def _touched(self) -> tuple[object, ...]:
+    def _changeable(self) -> tuple[object, ...]:
         """Everything one primitive can change."""
         pose = self.pose
         front = self.at(ahead_of(pose))
@@ -85,13 +88,7 @@ class World:
 
 def require_minigrid() -> None:
     """minigrid is installed; it is not imported yet."""
-    if find_spec("minigrid") is None:
-        line = "pip install 'fed-se[babyai]'"
-        raise MachineError(
-            f"environment 'babyai': expected the package minigrid (3.2 or newer), found none; "
-            f"install it with: {line}",
-            hint=line,
-        )
+    require_packages("environment 'babyai'", "minigrid", extra="babyai")
 
 
 def open_level(gym_id: str, seed: int) -> World:
@@ -100,8 +97,34 @@ def open_level(gym_id: str, seed: int) -> World:
     with boundary(EnvError, f"environment 'babyai': minigrid level {gym_id} with seed {seed}"):
         game = make(gym_id, disable_env_checker=True).unwrapped
         game.gen_obs = dict  # step() would compute an image nobody looks at
+        _bound_agent_placement(game)
         game.reset(seed=seed)
     return World(game)
+
+
+def _bound_agent_placement(game: Any) -> None:
+    """Placing the agent ends after at most AGENT_PLACEMENTS tries, with a RecursionError.
+
+    minigrid catches that error and draws the next level from the same generator, as it does when
+    no cell is free. Without the bound it tries for ever in a room where every free cell faces only
+    objects.
+    """
+    place_agent, place_obj = game.place_agent, game.place_obj
+    tries = 0
+
+    def place_agent_bounded(*args: Any, **options: Any) -> Any:
+        nonlocal tries
+        tries = 0
+        return place_agent(*args, **options)
+
+    def place_obj_counted(obj: Any, *args: Any, **options: Any) -> Any:
+        nonlocal tries
+        tries += obj is None
+        if obj is None and tries > AGENT_PLACEMENTS:  # None stands for the agent
+            raise RecursionError(f"no pose for the agent in {AGENT_PLACEMENTS} tries")
+        return place_obj(obj, *args, **options)
+
+    game.place_agent, game.place_obj = place_agent_bounded, place_obj_counted
 
 
 @cache

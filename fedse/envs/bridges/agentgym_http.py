@@ -14,9 +14,9 @@ The defaults fit its TextCraft and BabyAI servers. The others differ so:
 when its last reward is above `success` (AgentGym's own thresholds: 0 for BabyAI, 0.99 for the
 others), or when the function `success(reply, reward)` says so. A turn budget used up is a failure.
 
-These servers say {"error": ...} with HTTP 200, for text they cannot digest and for an id they have
-forgotten alike. So that breaks the episode, unless `answer_errors = true`; then the agent reads
-the error. A lost connection or an answer later than `timeout` always breaks it.
+These servers answer {"error": ...} with HTTP 200, both for text they cannot parse and for an id
+they no longer have. So an error breaks the episode, unless `answer_errors = true`;
+then the agent reads the error. A lost connection or an answer after `timeout` always breaks it.
 """
 
 import weakref
@@ -29,7 +29,7 @@ from fedse.envs.base import Step
 from fedse.envs.bridges.http_json import ask
 from fedse.envs.bridges.parts import no_episode, of_split, success_rule, unknown_task
 from fedse.envs.options import require_positive, wrong_option
-from fedse.errors import EnvError, boundary
+from fedse.errors import EnvError, boundary, require_packages
 from fedse.types import Split, Task
 
 # Seconds; a server that is gone must not hold up the end of a rollout.
@@ -59,6 +59,7 @@ class AgentGym:
         if not url.startswith(("http://", "https://")):
             raise wrong_option(name, "url", url, "an address such as http://127.0.0.1:8000")
         require_positive(name, "max_turns", max_turns)
+        require_packages(f"environment {name!r}", "httpx", extra="agentgym")
         self.name, self.system_prompt, self.max_turns = name, system_prompt, max_turns
         self._url, self._timeout = url.rstrip("/"), timeout
         self._id_key, self._reset_key = id_key, reset_key
@@ -79,7 +80,7 @@ class AgentGym:
         self._turns = None
         if self._id is None:
             self._create()
-        reply = self._asked("reset", {self._reset_key: self._numbers[task]})
+        reply = self._request("reset", {self._reset_key: self._numbers[task]})
         if _error_in(reply):
             raise self._failed("reset", reply)
         self._turns = 0
@@ -90,7 +91,7 @@ class AgentGym:
         if self._turns is None:
             raise no_episode(self.name)
         turn, self._turns = self._turns + 1, None  # a step that raises leaves no episode open
-        reply = self._asked("step", {"action": action_of(action)})
+        reply = self._request("step", {"action": action_of(action)})
         step = self._step_of(reply, out_of_turns=turn >= self.max_turns)
         self._turns = None if step.done else turn
         return step
@@ -108,12 +109,12 @@ class AgentGym:
         if self._closes:
             self._leave = weakref.finalize(self, _leave, self._url, {self._id_key: self._id})
 
-    def _asked(self, what: str, body: Mapping[str, Any]) -> Any:
+    def _request(self, what: str, body: Mapping[str, Any]) -> Any:
         try:
-            known = {self._id_key: self._id, **body}
-            return ask(f"{self._url}/{what}", known, timeout=self._timeout)
+            message = {self._id_key: self._id, **body}
+            return ask(f"{self._url}/{what}", message, timeout=self._timeout)
         except EnvError:
-            self._id = None  # a server that came back knows no ids
+            self._id = None  # a restarted server has no ids
             raise
 
     def _step_of(self, reply: Any, *, out_of_turns: bool) -> Step:
@@ -144,16 +145,18 @@ def _error_in(reply: Any) -> str:
     return str(reply["error"]) if isinstance(reply, dict) and "error" in reply else ""
 
 
-def _leave(url: str, known: Mapping[str, int]) -> None:
+def _leave(url: str, server_id: Mapping[str, int]) -> None:
     with suppress(EnvError):
-        ask(f"{url}/close", known, timeout=CLOSE_TIMEOUT)
+        ask(f"{url}/close", server_id, timeout=CLOSE_TIMEOUT)
 
 
 def _numbered_tasks(name: str, train: Sequence[int], test: Sequence[int]) -> Mapping[Task, int]:
     ranges: dict[Split, Sequence[int]] = {"train": train, "test": test}
     for option, pair in ranges.items():
         if len(pair) != 2 or not 0 <= pair[0] < pair[1]:
-            raise wrong_option(name, option, pair, "[first, behind the last] with a task between")
+            raise wrong_option(
+                name, option, pair, "[first, one past the last] with at least one task"
+            )
     if train[0] < test[1] and test[0] < train[1]:
         raise wrong_option(name, "test", test, f"apart from train {train}")
     return {

@@ -4,13 +4,13 @@
     options = { env = "Taxi-v4", render = "my_taxi:render", parse = "my_taxi:parse" }
 
 `render(observation) -> text` and `parse(text) -> action` are functions, or their names as
-`module:function` in TOML. `parse` is given what follows the agent's last `Action:`. It says "no
+`module:function` in TOML. `parse` is given what follows the agent's last `Action:`. It signals "no
 action" by None, ValueError or LookupError; an action outside the action space counts the same.
 Such a turn is answered and spent; the environment is not stepped.
 
 A task is a seed of the environment's own generator: its world and its noise. So the seed given to
 `reset` changes nothing. Success is what `success` says: a number r means "terminated with a last
-reward above r"; a function is asked with (observation, reward, terminated, info). A turn budget
+reward above r"; a function is called with (observation, reward, terminated, info). A turn budget
 used up ends the episode as failed. With `expert(env) -> text`, `env` being the Gymnasium
 environment, the bridge can demonstrate; `actions` are then texts a random player chooses from.
 """
@@ -29,7 +29,7 @@ from fedse.envs.bridges.parts import (
     unknown_task,
 )
 from fedse.envs.options import require_positive, wrong_option
-from fedse.errors import EnvError, MachineError, boundary
+from fedse.errors import EnvError, boundary, require_packages
 from fedse.types import Split, Task
 
 
@@ -98,7 +98,7 @@ class GymnasiumText:
             if move is None:
                 answer = Step(f"{NO_ACTION}\n{self._view}", done=turn >= self.max_turns)
             else:
-                answer = self._moved(env.step(move), out_of_turns=turn >= self.max_turns)
+                answer = self._step_of(env.step(move), out_of_turns=turn >= self.max_turns)
         self._turns = None if answer.done else turn
         return answer
 
@@ -120,7 +120,7 @@ class GymnasiumText:
             return None
         return move if move is not None and self._env.action_space.contains(move) else None
 
-    def _moved(self, result: Sequence[Any], *, out_of_turns: bool) -> Step:
+    def _step_of(self, result: Sequence[Any], *, out_of_turns: bool) -> Step:
         observation, reward, terminated, truncated, info = result
         self._view = self._text(observation)
         done = bool(terminated or truncated) or out_of_turns
@@ -145,17 +145,13 @@ def _maker(
     if callable(env) or env.partition(":")[2].isidentifier():
         factory = named_function(name, "env", env)
         return lambda: factory(**options)
-    return lambda: _registered(name, env, options)
+    return lambda: _make_registered(name, env, options)
 
 
-def _registered(name: str, env: str, options: Mapping[str, Any]) -> Any:
-    try:
-        import gymnasium
-    except ImportError as error:
-        raise MachineError(
-            f"environment {name!r}: {env!r} needs gymnasium, which is not installed",
-            hint="pip install gymnasium",
-        ) from error
+def _make_registered(name: str, env: str, options: Mapping[str, Any]) -> Any:
+    require_packages(f"environment {name!r}: {env!r}", "gymnasium", extra="gymnasium")
+    import gymnasium
+
     return gymnasium.make(env, **options)
 
 

@@ -47,26 +47,26 @@ def call_of(text: str) -> ToolCall | None:
     """
     if action_of(text).strip(".`'\"").lower() == FINISH:
         return ToolCall(FINISH, {})
-    *_, said = _MARK.split(text)
+    *_, tail = _MARK.split(text)
     try:
-        found, _ = json.JSONDecoder().raw_decode(said, said.index("{"))
-        # What the wire cannot carry (NaN, infinity, half a character) is no call.
-        json.dumps(found, allow_nan=False, ensure_ascii=False).encode()
+        value, _ = json.JSONDecoder().raw_decode(tail, tail.index("{"))
+        # What the wire cannot carry (NaN, infinity, half a character) is not a call.
+        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         return None
-    tool, arguments = found.get("tool"), found.get("arguments", {})
-    if not isinstance(tool, str) or not isinstance(arguments, dict) or _depth(found) > MAX_DEPTH:
+    tool, arguments = value.get("tool"), value.get("arguments", {})
+    if not isinstance(tool, str) or not isinstance(arguments, dict) or _depth(value) > MAX_DEPTH:
         return None
     return ToolCall(tool, arguments)
 
 
 def text_of(result: Mapping[str, Any]) -> str:
-    """What a tool's result says, as one text; content that is no text is named by its type."""
+    """The content of a tool's result as one text; content that is not text is named by its type."""
     parts = result.get("content") or ()
-    said = [str(part.get("text", f"[{part.get('type')}]")) for part in parts]
-    if not said and "structuredContent" in result:
-        said = [json.dumps(result["structuredContent"], ensure_ascii=False)]
-    return "\n".join(said) or "(nothing)"
+    texts = [str(part.get("text", f"[{part.get('type')}]")) for part in parts]
+    if not texts and "structuredContent" in result:
+        texts = [json.dumps(result["structuredContent"], ensure_ascii=False)]
+    return "\n".join(texts) or "(nothing)"
 
 
 def state_of(result: Mapping[str, Any]) -> Any:
@@ -74,11 +74,11 @@ def state_of(result: Mapping[str, Any]) -> Any:
     if result.get("structuredContent") is not None:
         return result["structuredContent"]
     contents = result.get("contents")
-    said = text_of(result if contents is None else {"content": contents})
+    text = text_of(result if contents is None else {"content": contents})
     try:
-        return json.loads(said)
+        return json.loads(text)
     except ValueError:
-        return said
+        return text
 
 
 def _depth(value: Any) -> int:

@@ -5,7 +5,7 @@
     command = ["python", "server.py"]        # an MCP server on stdio
     tasks = "my_support:tasks"               # tasks(split) -> [{id, prompt, setup?, ...}]
     success = "my_support:success"           # success(state, task) -> bool
-    state = "dump"                           # the tool, or the resource URI, that tells the state
+    state = "dump"                           # the tool, or the resource URI, that gives the state
     reset_tool = "load"                      # optional, called with the task's `setup`
 
 MCP knows no reset, no reward and no end. So: without `reset_tool` every episode has a fresh
@@ -34,7 +34,7 @@ from fedse.envs.bridges.mcp_call import (
     text_of,
     written,
 )
-from fedse.envs.bridges.mcp_wire import McpServer, Refused
+from fedse.envs.bridges.mcp_server import McpServer, Refused
 from fedse.envs.bridges.parts import NO_ACTION, named_function, no_episode, of_split, unknown_task
 from fedse.envs.options import require_positive, wrong_option
 from fedse.errors import EnvError, boundary
@@ -69,13 +69,13 @@ class McpTools:
         self._command, self._timeout = tuple(command), timeout
         self._state, self._reset_tool = state, reset_tool
         self._keeps_server = reset_tool is not None and not fresh_process
-        self._tasks = _listed(name, named_function(name, "tasks", tasks))
+        self._tasks = _task_data(name, named_function(name, "tasks", tasks))
         self._succeeded = named_function(name, "success", success)
         offered = _tools_of(self._command, timeout)
         _require_offered(name, offered, state=state, reset_tool=reset_tool)
-        shown = [tool for tool in offered if tool["name"] not in (state, reset_tool)]
-        self._tools = tuple(str(tool["name"]) for tool in shown)
-        self.system_prompt = "\n\n".join(filter(None, (system_prompt, manual(shown))))
+        usable = [tool for tool in offered if tool["name"] not in (state, reset_tool)]
+        self._tools = tuple(str(tool["name"]) for tool in usable)
+        self.system_prompt = "\n\n".join(filter(None, (system_prompt, manual(usable))))
         self._server: McpServer | None = None
         self._task: TaskData | None = None
         self._steps: list[Step] = []
@@ -104,11 +104,11 @@ class McpTools:
         self._task = None  # a step that raises leaves no episode open
         call = call_of(action)
         if call is not None and call.tool == FINISH:
-            won = self._judged(server, task)
+            won = self._judge(server, task)
             answer = Step("Finished.", reward=float(won), done=True, success=won)
         else:
-            said = NO_ACTION if call is None else self._called(server, call)
-            answer = Step(said, done=len(self._steps) >= self.max_turns)
+            observation = NO_ACTION if call is None else self._call(server, call)
+            answer = Step(observation, done=len(self._steps) >= self.max_turns)
         self._steps.append(answer)
         self._task = None if answer.done else task
         return answer
@@ -123,7 +123,7 @@ class McpTools:
             raise no_episode(self.name)
         return self._server, self._task
 
-    def _called(self, server: McpServer, call: ToolCall) -> str:
+    def _call(self, server: McpServer, call: ToolCall) -> str:
         if call.tool not in self._tools:
             return f"There is no tool {call.tool[:80]!r}; the tools are {', '.join(self._tools)}."
         try:
@@ -135,10 +135,10 @@ class McpTools:
         with boundary(EnvError, f"{self.name}: reset tool {tool!r} for task {task!r}"):
             _require_done(server.call(tool, setup))
 
-    def _judged(self, server: McpServer, task: TaskData) -> bool:
+    def _judge(self, server: McpServer, task: TaskData) -> bool:
         with boundary(EnvError, f"{self.name}: success check of task {task['id']!r}"):
-            ask = server.read if "://" in self._state else lambda tool: server.call(tool, {})
-            state = ask(self._state)
+            read = server.read if "://" in self._state else lambda tool: server.call(tool, {})
+            state = read(self._state)
             _require_done(state)
             return bool(self._succeeded(state_of(state), task))
 
@@ -158,15 +158,15 @@ def _tools_of(command: tuple[str, ...], timeout: float) -> tuple[Mapping[str, An
     return tools
 
 
-def _listed(name: str, tasks: Callable[[Split], Sequence[TaskData]]) -> Mapping[Task, TaskData]:
-    listed: dict[Task, TaskData] = {}
+def _task_data(name: str, tasks: Callable[[Split], Sequence[TaskData]]) -> Mapping[Task, TaskData]:
+    data_of: dict[Task, TaskData] = {}
     splits: tuple[Split, ...] = ("train", "test")
     for split in splits:
         for data in tasks(split):
             if not {"id", "prompt"} <= set(data):
                 raise wrong_option(name, "tasks", data, "a function whose tasks have id and prompt")
-            listed[Task(env=name, id=str(data["id"]), split=split)] = data
-    return listed
+            data_of[Task(env=name, id=str(data["id"]), split=split)] = data
+    return data_of
 
 
 def _require_offered(

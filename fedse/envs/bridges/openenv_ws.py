@@ -6,7 +6,7 @@
 `observation` names the field of the server's observation that the agent reads, or is a function
 (observation) -> text. `action` names the field that takes what follows the agent's last
 `Action:`, or is a function (text) -> action fields; functions are `module:function` in TOML, and
-say "no action" by None, ValueError or LookupError.
+signal "no action" by None, ValueError or LookupError.
 
 Tasks are seeds, or with `task_api = "<the server's env name>"` the server's own lists of the
 splits `train` and `test`, chosen by reset(split, index) as the Task API has it. A done episode is
@@ -39,7 +39,7 @@ from fedse.envs.bridges.parts import (
     unknown_task,
 )
 from fedse.envs.options import require_positive, wrong_option
-from fedse.errors import EnvError, MachineError, boundary
+from fedse.errors import EnvError, boundary, require_packages
 from fedse.types import Split, Task
 
 # Seconds a closing handshake may take; a dead server must not hold up the next episode.
@@ -78,7 +78,7 @@ class OpenEnv:
         self._fields = _writer(name, action)
         self._succeeded = success_rule(name, success)
         self._answered = frozenset(answered_errors)
-        # Only a function can make the set of fields depend on what the agent said.
+        # Only a function can make the set of fields depend on the agent's text.
         self._fixed_fields = isinstance(action, str) and ":" not in action
         self._starts = (
             _seeded_tasks(name, train_tasks, test_tasks)
@@ -124,13 +124,9 @@ class OpenEnv:
         self._hang_up()
 
     def _connect(self) -> None:
-        try:
-            from websockets.sync.client import connect
-        except ImportError as error:
-            raise MachineError(
-                f"environment {self.name!r} needs websockets, which is not installed",
-                hint='pip install "fed-se[openenv]"',
-            ) from error
+        require_packages(f"environment {self.name!r}", "websockets", extra="openenv")
+        from websockets.sync.client import connect
+
         line = ExitStack()
         with boundary(EnvError, f"{self.name}: no OpenEnv server answers at {self._url}"):
             opening = connect(
@@ -148,7 +144,7 @@ class OpenEnv:
 
         try:
             message = json.dumps({"type": kind, "data": data}, allow_nan=False)
-            # A full server says so and hangs up before it is asked: its words wait to be read.
+            # A full server sends an error and closes at once; its error can still be read.
             with suppress(ConnectionClosed):
                 self._session.send(message)
             answer: Mapping[str, Any] = json.loads(self._session.recv(timeout=self._timeout))
@@ -218,6 +214,7 @@ def _served_tasks(
     name: str, url: str, server_env: str, timeout: float
 ) -> Mapping[Task, Mapping[str, Any]]:
     """Asked once per process, as a rollout makes many instances."""
+    require_packages(f"environment {name!r} with task_api", "httpx", extra="openenv")
     base = "http" + url.removeprefix("ws").removesuffix("/ws") + f"/{server_env}"
     splits: tuple[Split, ...] = ("train", "test")
     starts: dict[Task, Mapping[str, Any]] = {}

@@ -22,13 +22,13 @@ def named_function(bridge: str, option: str, given: object) -> Callable[..., Any
     if not module or not attribute.isidentifier():
         raise wrong_option(bridge, option, given, "a function or its name as 'module:function'")
     try:
-        found = getattr(import_module(module), attribute)
+        value = getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         expected = f"importable from here ({type(error).__name__}: {error})"
         raise wrong_option(bridge, option, given, expected) from error
-    if not callable(found):
-        raise wrong_option(bridge, option, given, f"a function, found {type(found).__name__}")
-    function: Callable[..., Any] = found
+    if not callable(value):
+        raise wrong_option(bridge, option, given, f"a function, found {type(value).__name__}")
+    function: Callable[..., Any] = value
     return function
 
 
@@ -69,7 +69,7 @@ def no_episode(bridge: str) -> EnvError:
 
 
 def success_rule(bridge: str, rule: object) -> Callable[..., bool]:
-    """A number r means "the last reward is above r"; a function is asked (observation, reward)."""
+    """A number r means "the last reward is above r"; a function gets (observation, reward)."""
     if isinstance(rule, bool):
         raise wrong_option(bridge, "success", rule, "a number or a function")
     if isinstance(rule, int | float):

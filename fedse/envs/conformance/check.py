@@ -1,15 +1,18 @@
 """Does an environment keep its contract? Named checks for ours and for a user's own.
 
 The environment cannot make `check_env` raise: whatever it does becomes a failed check that says
-what to do. What each check asks is in fedse.envs.conformance.promises.
+what to do. A name that stands for no environment is a ConfigError, since there is nothing to check.
+What each check requires is in fedse.envs.conformance.promises.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from typing import Any
 
+from fedse.envs.base import env_class
 from fedse.envs.conformance import promises
 from fedse.envs.conformance.subject import Broken, Subject, Untried
+from fedse.errors import ConfigError
 from fedse.types import Record
 
 
@@ -99,7 +102,7 @@ CHECKS: Sequence[tuple[str, Callable[[Subject], str], str]] = (
     (
         "no leak between episodes",
         promises.forgets_between_episodes,
-        "set every attribute that step changes anew in reset",
+        "in reset, set every attribute that step changes",
     ),
     (
         "no leak between instances",
@@ -110,7 +113,7 @@ CHECKS: Sequence[tuple[str, Callable[[Subject], str], str]] = (
     (
         "any text",
         promises.bears_any_text,
-        "answer text that is no valid action with an observation that says so; never raise",
+        "answer text that is not a valid action with an observation that says so; never raise",
     ),
     (
         "refuses steps after done",
@@ -125,7 +128,7 @@ CHECKS: Sequence[tuple[str, Callable[[Subject], str], str]] = (
     (
         "good expert",
         promises.has_a_good_expert,
-        "raise max_turns, leave out tasks that cannot be solved in time, or mend expert()",
+        "raise max_turns, leave out tasks that cannot be solved in time, or correct expert()",
     ),
     (
         "quiet",
@@ -152,14 +155,34 @@ def check_env(
     """
     subject = Subject(name, options or {}, tasks, seed, actions, hash_seeds, timeout)
     with redirect_stdout(subject.printed):
+        _require_steppable(name)
         first, *others = CHECKS
-        checks = [_tried(subject, *first)]
+        checks = [_try_promise(subject, *first)]
         for check in others:
-            checks.append(_tried(subject, *check) if checks[0].ok else _not_tried(check[0]))
+            checks.append(_try_promise(subject, *check) if checks[0].ok else _skip(check[0]))
     return CheckReport(env=name, checks=tuple(checks))
 
 
-def _tried(subject: Subject, name: str, promise: Callable[[Subject], str], todo: str) -> Check:
+def _require_steppable(name: str) -> None:
+    """There is something to check; why it cannot be imported or made is for the first check."""
+    try:
+        factory = env_class(name)
+    except ConfigError:
+        raise
+    except Exception:
+        return
+    if getattr(factory, "owns_loop", False):
+        raise ConfigError(
+            f"{name} is not stepped by fedse: the agent program plays by itself, so there is no "
+            "reset or step to check",
+            hint="check it by playing one short round: fedse run CONFIG --set run.rounds=1 "
+            "--set rollout.episodes=4 --set eval.episodes=4",
+        )
+
+
+def _try_promise(
+    subject: Subject, name: str, promise: Callable[[Subject], str], todo: str
+) -> Check:
     try:
         return Check(name=name, ok=True, detail=promise(subject))
     except Untried as reason:
@@ -170,5 +193,5 @@ def _tried(subject: Subject, name: str, promise: Callable[[Subject], str], todo:
         return Check(name=name, ok=False, detail=f"{type(error).__name__}: {error}", todo=todo)
 
 
-def _not_tried(name: str) -> Check:
+def _skip(name: str) -> Check:
     return Check(name=name, ok=True, detail="the environment cannot be made", skipped=True)

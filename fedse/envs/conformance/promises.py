@@ -1,8 +1,8 @@
 """What an environment promises, one function per promise, tried on one subject.
 
 Each function returns what it saw, raises Broken with what went wrong, or Untried when it cannot
-tell. Any other exception comes from the environment and counts as broken. What is asked beyond
-the types of fedse.Env:
+decide. Any other exception comes from the environment and counts as broken. What is required
+beyond the types of fedse.Env:
 
 - `reset` opens an episode that can be played until `done` or for `max_turns` steps; the rollout
   stops there, whether or not the environment says done.
@@ -193,7 +193,7 @@ def can_be_asked_freely(subject: Subject) -> str:
     if not isinstance(subject.fresh(), ExpertEnv):
         raise Untried("no expert")
     for (recording, steps), alone in zip(subject.recorded, subject.replayed, strict=True):
-        _require_same(recording, alone, [repr(step) for step in steps], "with the expert asked")
+        _require_same(recording, alone, [repr(step) for step in steps], "with calls to the expert")
     return f"{len(subject.recorded)} episodes"
 
 

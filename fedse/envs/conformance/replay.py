@@ -17,7 +17,7 @@ from fedse.types import Record, Task
 
 
 class Recording(Record):
-    """A task, the world's seed and what the agent said."""
+    """A task, the world's seed and the agent's actions."""
 
     task: Task
     seed: int
@@ -80,7 +80,7 @@ def answer(request: ReplayRequest) -> Replayed:
         stdout = os.dup(1)
         os.dup2(aside.fileno(), 1)
         try:
-            tasks, episodes = _played(request.env, request.options, request.recordings)
+            tasks, episodes = _play(request.env, request.options, request.recordings)
         finally:
             sys.stdout.flush()
             os.dup2(stdout, 1)
@@ -90,7 +90,7 @@ def answer(request: ReplayRequest) -> Replayed:
     return Replayed(tasks=tasks, episodes=episodes, printed=printed)
 
 
-def _played(
+def _play(
     name: str, options: Mapping[str, Any], recordings: Sequence[Recording]
 ) -> tuple[tuple[Task, ...], tuple[tuple[str, ...], ...]]:
     env = make_env(name, options)
@@ -101,5 +101,5 @@ def _played(
 
 
 if __name__ == "__main__":
-    asked = ReplayRequest.model_validate_json(sys.stdin.buffer.read())
-    sys.stdout.buffer.write(answer(asked).model_dump_json().encode())
+    request = ReplayRequest.model_validate_json(sys.stdin.buffer.read())
+    sys.stdout.buffer.write(answer(request).model_dump_json().encode())

@@ -74,12 +74,12 @@ class Subject:
 
     def _record(self, task: Task) -> tuple[Recording, list[Step]]:
         env, seed = self.fresh(), seed_of(self.seed, task.id)
-        random, said = Random(seed), list[str]()
+        random, actions = Random(seed), list[str]()
         steps = [_a_step(env.reset(task, seed=seed))]
-        while not steps[-1].done and len(said) < env.max_turns:
-            said.append(self._some_action(env, random))
-            steps.append(_a_step(env.step(said[-1])))
-        return Recording(task=task, seed=seed, actions=tuple(said)), steps
+        while not steps[-1].done and len(actions) < env.max_turns:
+            actions.append(self._some_action(env, random))
+            steps.append(_a_step(env.step(actions[-1])))
+        return Recording(task=task, seed=seed, actions=tuple(actions)), steps
 
     def _some_action(self, env: Env, random: Random) -> str:
         if isinstance(env, ExpertEnv):
@@ -102,13 +102,13 @@ class Subject:
 
     @cached_property
     def replayed(self) -> list[tuple[str, ...]]:
-        """The same episodes, each in its own fresh instance, the expert not asked."""
+        """The same episodes, each in its own fresh instance, without calls to the expert."""
         return [replay(self.fresh(), recording) for recording in self.recordings]
 
     @cached_property
     def children(self) -> list[Replayed]:
         if not self.hash_seeds:
-            raise Untried("no child process was asked for (hash_seeds is empty)")
+            raise Untried("no child process was requested (hash_seeds is empty)")
         request = ReplayRequest(
             env=self.name, options=dict(self.options), recordings=self.recordings
         )

@@ -1,4 +1,4 @@
-"""Maze: walk to a goal by four moves, told only the coordinates and the walls at hand.
+"""Maze: walk to a goal by four moves, seeing only the coordinates and the adjacent walls.
 
 The published task (a text maze of LMRL-Gym, as AgentGym plays it) is the layout `double_t` with 15
 turns. Departure from it: the splits are disjoint, by layout unless `split_by = "start"`, and
@@ -76,8 +76,8 @@ class Maze:
         self.max_turns = max_turns
         self._short = prompt == "short"
         self._tasks, self._places = _world(
-            layout_names(_listed(layouts)),
-            layout_names(_listed(held_out)) if split_by == "layout" else None,
+            layout_names(_as_sequence(layouts)),
+            layout_names(_as_sequence(held_out)) if split_by == "layout" else None,
             min(max_turns, max_distance or max_turns),
         )
         self._layout: Layout | None = None
@@ -114,10 +114,10 @@ class Maze:
 
     def actions(self) -> Sequence[str]:
         """The four moves, in front of a wall or not."""
-        return tuple(self._said(direction) for direction in MOVES)
+        return tuple(self._action_text(direction) for direction in MOVES)
 
     def expert(self) -> str:
-        return self._said(self._playing().towards_goal(self._cell))
+        return self._action_text(self._playing().towards_goal(self._cell))
 
     def close(self) -> None:
         self._layout = None
@@ -131,13 +131,13 @@ class Maze:
             )
         return self._layout
 
-    def _said(self, direction: str) -> str:
+    def _action_text(self, direction: str) -> str:
         return direction if self._short else f"move {direction}"
 
     def _direction(self, text: str) -> str | None:
         first, _, direction = action_of(text).lower().rpartition(" ")
-        said_well = first == "move" or (self._short and not first)
-        return direction if said_well and direction in MOVES else None
+        is_a_move = first == "move" or (self._short and not first)
+        return direction if is_a_move and direction in MOVES else None
 
     def _view(self, maze: Layout) -> str:
         return (short_view if self._short else full_view)(maze, self._cell)
@@ -147,21 +147,21 @@ def full_view(maze: Layout, cell: Cell) -> str:
     """The published sentence about goal, position and walls."""
     walls = [words for way, words in _WALL_PHRASES.items() if way not in maze.open_ways(cell)]
     if not walls:
-        told = "There are no walls near you."
+        wall_sentence = "There are no walls near you."
     elif len(walls) == 1:
-        told = f"There is a wall {walls[0]}."
+        wall_sentence = f"There is a wall {walls[0]}."
     else:
-        told = f"There are walls {', '.join(walls)}."
+        wall_sentence = f"There are walls {', '.join(walls)}."
     return (
         f"The goal is at position {maze.goal[0]}, {maze.goal[1]}. "
-        f"Your current position is at position {cell[0]}, {cell[1]}. {told}"
+        f"Your current position is at position {cell[0]}, {cell[1]}. {wall_sentence}"
     )
 
 
 def short_view(maze: Layout, cell: Cell) -> str:
     """The same in few tokens: position, the way to the goal as the crow flies, open directions.
 
-    The goal is told relative to the agent, because a tiny model cannot subtract.
+    The goal is given relative to the agent, because a tiny model cannot subtract.
     """
     down, right = maze.goal[0] - cell[0], maze.goal[1] - cell[1]
     rows = f" {'down' if down > 0 else 'up'} {abs(down)}" if down else ""
@@ -169,7 +169,7 @@ def short_view(maze: Layout, cell: Cell) -> str:
     return f"at {cell[0]} {cell[1]} goal{rows}{columns} open {' '.join(maze.open_ways(cell))}"
 
 
-def _listed(names: str | Sequence[str]) -> Sequence[str]:
+def _as_sequence(names: str | Sequence[str]) -> Sequence[str]:
     return (names,) if isinstance(names, str) else names
 
 

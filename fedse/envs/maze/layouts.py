@@ -126,10 +126,10 @@ class Layout:
 
 def layout_names(named: Sequence[str]) -> tuple[str, ...]:
     """Each name once, ranges such as `random-9x9-1..8` spelled out."""
-    return tuple(dict.fromkeys(name for entry in named for name in _expanded(entry)))
+    return tuple(dict.fromkeys(name for entry in named for name in _expand(entry)))
 
 
-def _expanded(entry: str) -> Iterator[str]:
+def _expand(entry: str) -> Iterator[str]:
     match = _RANDOM_NAME.fullmatch(entry)
     if match is None or match[4] is None:
         yield entry
@@ -140,7 +140,7 @@ def _expanded(entry: str) -> Iterator[str]:
 
 @cache
 def layout(name: str) -> Layout:
-    """The layout of this name, the same for ever."""
+    """The layout of this name, always the same."""
     if name in DRAWINGS:
         return _read(name, DRAWINGS[name].split())
     match = _RANDOM_NAME.fullmatch(name)
@@ -149,9 +149,10 @@ def layout(name: str) -> Layout:
         raise ConfigError(
             f"maze layout {name!r} is unknown; known are {', '.join(DRAWINGS)} and "
             f"random-ROWSxCOLUMNS-SEED with odd sides from 5 to {LARGEST_SIDE}",
-            hint="change layouts or held_out in this client's options, then: fedse env check maze",
+            hint="change layouts or held_out in this client's options; try it: "
+            "fedse env check maze --option 'layouts=[\"u\"]'",
         )
-    return _read(name, _grown(*sides, Random(seed_of("maze layout", name))))
+    return _read(name, _grow(*sides, Random(seed_of("maze layout", name))))
 
 
 def _read(name: str, rows: Sequence[str]) -> Layout:
@@ -175,7 +176,7 @@ def _distances(free: set[Cell], goal: Cell) -> dict[Cell, int]:
     return distances
 
 
-def _grown(height: int, width: int, random: Random) -> list[str]:
+def _grow(height: int, width: int, random: Random) -> list[str]:
     """A maze without loops, grown depth first, then opened in a few more places."""
     start = (1, 1)
     free, path = {start}, [start]

@@ -2,7 +2,7 @@
 
 `get N item`, `craft N item using N item, N item` and `inventory`, as published with TextCraft.
 Only an item without a recipe can be got; one act of crafting follows one recipe once, with the
-numbers it says. An action that fails changes nothing, and no number is ever negative.
+numbers it gives. An action that fails changes nothing, and no number is ever negative.
 """
 
 import re
@@ -44,16 +44,16 @@ class Workbench:
 
     def act(self, action: str) -> ActionResult:
         """Do what the text says."""
-        said = " ".join(_NOT_READ.sub("", action.lower()).split())
-        verb, _, rest = said.partition(" ")
-        if said == "inventory":
+        command = " ".join(_NOT_READ.sub("", action.lower()).split())
+        verb, _, rest = command.partition(" ")
+        if command == "inventory":
             return ActionResult("looked")
         if verb == "get":
             return self._get(rest)
         if verb == "craft" and " using " in rest:
             made, _, used = rest.partition(" using ")
             return self._craft(made, used.split(","))
-        return ActionResult("not understood", said)
+        return ActionResult("not understood", command)
 
     def _get(self, wanted: str) -> ActionResult:
         stack = parse_stack(wanted)
@@ -84,7 +84,7 @@ class Workbench:
 
 def fits(book: Book, recipe: Recipe, given: Sequence[Stack]) -> bool:
     """Each input of the recipe is met by one stack of its exact amount, and none is left over."""
-    return len(given) == len(recipe.inputs) and _matched(book, recipe.inputs, given)
+    return len(given) == len(recipe.inputs) and _matches(book, recipe.inputs, given)
 
 
 def totals(stacks: Sequence[Stack]) -> Mapping[str, int]:
@@ -95,13 +95,13 @@ def totals(stacks: Sequence[Stack]) -> Mapping[str, int]:
     return sums
 
 
-def _matched(book: Book, inputs: Sequence[Stack], given: Sequence[Stack]) -> bool:
+def _matches(book: Book, inputs: Sequence[Stack], given: Sequence[Stack]) -> bool:
     if not inputs:
         return True
     (amount, name), *others = inputs
     return any(
         stack.amount == amount
         and stack.item in book.kinds.get(name, (name,))
-        and _matched(book, others, [*given[:place], *given[place + 1 :]])
+        and _matches(book, others, [*given[:place], *given[place + 1 :]])
         for place, stack in enumerate(given)
     )

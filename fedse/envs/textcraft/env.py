@@ -65,12 +65,12 @@ _FULL_ANSWERS: Mapping[str, str] = {
     "no number": "Write each thing you use as a number and an item, not as '{}'.",
     "not understood": "'{}' is none of the three actions.",
 }
-# An answer repeats at most this many characters of what the agent said.
+# An answer repeats at most this many characters of the agent's text.
 LONGEST_QUOTE = 60
 
 
 class TextCraft:
-    """An environment (fedse.Env) with an expert that plans from what is at hand."""
+    """An environment (fedse.Env) with an expert that plans from the inventory."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class TextCraft:
         self._goal, self._turns = self._goals[task], 0
         self._bench = Workbench(self._book)
         random = Random(seed_of("textcraft", task.id, seed))
-        self._listed = _listed(self._book, self._goal, self._distractors, random)
+        self._listed = _draw_recipes(self._book, self._goal, self._distractors, random)
         return Step(self._first_message(self._goal))
 
     def step(self, action: str) -> Step:
@@ -125,17 +125,17 @@ class TextCraft:
         answer = self._bench.act(action_of(action))
         won = answer.made == goal
         over = won or self._turns >= self.max_turns
-        told = (self._short_answer if self._short else self._full_answer)(answer)
+        observation = (self._short_answer if self._short else self._full_answer)(answer)
         if over:
             self._goal = None
             end = "Success" if won else "Failure"
-            told = end if self._short else f"{told} {end}"
-        return Step(told, reward=float(won), done=over, success=won)
+            observation = end if self._short else f"{observation} {end}"
+        return Step(observation, reward=float(won), done=over, success=won)
 
     def actions(self) -> Sequence[str]:
         """Each listed recipe, what it asks for that can be got, and a look at the inventory."""
         self._playing()
-        crafts = [self._settled(recipe) for recipe in self._listed]
+        crafts = [self._choose_items(recipe) for recipe in self._listed]
         gets = [f"get {s}" for r in crafts for s in r.inputs if s.item in self._book.raw]
         return tuple(dict.fromkeys([*map(str, crafts), *gets, "inventory"]))
 
@@ -157,8 +157,8 @@ class TextCraft:
             )
         return self._goal
 
-    def _settled(self, recipe: Recipe) -> Recipe:
-        """The recipe with an item for each kind: one that is at hand, or else the easiest."""
+    def _choose_items(self, recipe: Recipe) -> Recipe:
+        """The recipe with an item for each kind: one in the inventory, or else the easiest."""
         inputs = []
         for amount, name in recipe.inputs:
             items = self._book.options(name)
@@ -174,14 +174,14 @@ class TextCraft:
 
     def _full_answer(self, answer: ActionResult) -> str:
         if answer.event == "looked":
-            return f"You have {self._held()}."
+            return f"You have {self._inventory_text()}."
         return _FULL_ANSWERS[answer.event].format(answer.about[:LONGEST_QUOTE])
 
     def _short_answer(self, answer: ActionResult) -> str:
         done = answer.event in ("got", "made", "looked")
-        return f"{'have' if done else 'no. have'} {self._held()}"
+        return f"{'have' if done else 'no. have'} {self._inventory_text()}"
 
-    def _held(self) -> str:
+    def _inventory_text(self) -> str:
         held = sorted(self._bench.inventory.items())
         return ", ".join(f"{amount} {item}" for item, amount in held) or "nothing"
 
@@ -203,7 +203,7 @@ def _require_numbers(
         raise wrong_option("textcraft", "held_out", held_out, "a share between 0 and 1")
 
 
-def _listed(book: Book, goal: str, distractors: int, random: Random) -> Sequence[Recipe]:
+def _draw_recipes(book: Book, goal: str, distractors: int, random: Random) -> Sequence[Recipe]:
     """The goal's whole tree and so many other recipes, in random order."""
     near, alike = distractors_of(book, goal)
     others = random.sample(near, min(distractors, len(near)))
@@ -241,11 +241,11 @@ def _world(
                 list(depths),
                 f"depths with goals that {max_turns} turns can craft ({split} is empty)",
             )
-        listed = {
+        goal_of = {
             Task(env="textcraft", id=f"{book.name}-{distractors}/{goal}", split=split): goal
             for goal in fitting[: sizes[split]]
         }
-        tasks[split], goals = tuple(listed), goals | listed
+        tasks[split], goals = tuple(goal_of), goals | goal_of
     return tasks, goals
 
 

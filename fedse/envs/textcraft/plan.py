@@ -31,7 +31,7 @@ class Scheme:
         return next(iter(self.recipes))
 
 
-class Plan(NamedTuple):
+class CraftingPlan(NamedTuple):
     """What is still to be done in a scheme."""
 
     scheme: Scheme
@@ -51,24 +51,24 @@ def schemes_of(book: Book, goal: str) -> tuple[Scheme, ...]:
     """The ways to settle every choice on the way to the goal."""
     tree = tree_of(book, goal)
     makable = sorted({recipe.output.item for recipe in tree})
-    asked = sorted({stack.item for recipe in tree for stack in recipe.inputs} & book.kinds.keys())
+    kinds = sorted({stack.item for recipe in tree for stack in recipe.inputs} & book.kinds.keys())
     choices = [_easiest_first(book, item) for item in makable]
     # A product of products would spell the inner ones out before the first is taken.
-    settled = islice(product(*choices, *(book.options(kind) for kind in asked)), MOST_SCHEMES)
+    settled = islice(product(*choices, *(book.options(kind) for kind in kinds)), MOST_SCHEMES)
     made = []
     for choice in settled:
         by = {recipe.output.item: recipe for recipe in choice if isinstance(recipe, Recipe)}
         items = [item for item in choice if isinstance(item, str)]
-        made.append(_scheme(goal, by, dict(zip(asked, items, strict=True))))
+        made.append(_scheme(goal, by, dict(zip(kinds, items, strict=True))))
     return tuple({tuple(scheme.recipes.values()): scheme for scheme in made}.values())
 
 
-def best_plan(schemes: Sequence[Scheme], inventory: Mapping[str, int]) -> Plan:
+def best_plan(schemes: Sequence[Scheme], inventory: Mapping[str, int]) -> CraftingPlan:
     """The shortest plan, the first of equals."""
     return min((_plan(scheme, inventory) for scheme in schemes), key=lambda plan: plan.length)
 
 
-def first_action(plan: Plan, inventory: Mapping[str, int]) -> str:
+def first_action(plan: CraftingPlan, inventory: Mapping[str, int]) -> str:
     """The action to take now: whatever the goal lacks first, or what that lacks, and so on."""
     recipe = plan.scheme.recipes[plan.scheme.goal]
     while True:
@@ -88,7 +88,7 @@ def _easiest_first(book: Book, item: str) -> list[Recipe]:
     )
 
 
-def _plan(scheme: Scheme, inventory: Mapping[str, int]) -> Plan:
+def _plan(scheme: Scheme, inventory: Mapping[str, int]) -> CraftingPlan:
     needed = {scheme.goal: inventory.get(scheme.goal, 0) + 1}
     batches: dict[str, int] = {}
     for item, recipe in scheme.recipes.items():
@@ -101,7 +101,7 @@ def _plan(scheme: Scheme, inventory: Mapping[str, int]) -> Plan:
         for item, amount in needed.items()
         if item not in scheme.recipes and amount > inventory.get(item, 0)
     }
-    return Plan(scheme, batches, lacking)
+    return CraftingPlan(scheme, batches, lacking)
 
 
 def _scheme(goal: str, by: Mapping[str, Recipe], of: Mapping[str, str]) -> Scheme:
@@ -110,8 +110,8 @@ def _scheme(goal: str, by: Mapping[str, Recipe], of: Mapping[str, str]) -> Schem
     def settle(item: str) -> None:
         if item in settled or item not in by:
             return
-        output, asked = by[item]
-        inputs = tuple(Stack(amount, of.get(name, name)) for amount, name in asked)
+        output, ingredients = by[item]
+        inputs = tuple(Stack(amount, of.get(name, name)) for amount, name in ingredients)
         for stack in inputs:
             settle(stack.item)
         settled[item] = Recipe(output, inputs)

@@ -47,36 +47,37 @@ def _folder() -> Path:
 
 
 def _kinds(entries: list[Any]) -> Mapping[str, list[str]]:
-    """What some recipe asks for as a tag and some other makes as a group."""
-    asked = {_plain(said["tag"]) for entry in entries for said in _asked(entry) if "tag" in said}
+    """Each tag that a recipe asks for and others make as a group, with its items."""
+    ingredients = [ingredient for entry in entries for ingredient in _ingredients(entry)]
+    tags = {_plain(ingredient["tag"]) for ingredient in ingredients if "tag" in ingredient}
     groups: dict[str, set[str]] = {}
     for entry in entries:
-        if entry.get("group") and _plain(entry["group"]) in asked:
-            groups.setdefault(KIND + _plain(entry["group"]), set()).add(_made(entry).item)
+        if entry.get("group") and _plain(entry["group"]) in tags:
+            groups.setdefault(KIND + _plain(entry["group"]), set()).add(_output(entry).item)
     return {kind: sorted(items) for kind, items in groups.items()}
 
 
 def _recipe(entry: Any, kinds: Mapping[str, list[str]]) -> Recipe:
     counts: dict[str, int] = {}
-    for said in _asked(entry):
-        name = _plain(said.get("item") or said["tag"])
-        if "tag" in said and KIND + name in kinds:
+    for ingredient in _ingredients(entry):
+        name = _plain(ingredient.get("item") or ingredient["tag"])
+        if "tag" in ingredient and KIND + name in kinds:
             name = KIND + name
         counts[name] = counts.get(name, 0) + 1
-    return Recipe(_made(entry), tuple(Stack(count, name) for name, count in counts.items()))
+    return Recipe(_output(entry), tuple(Stack(count, name) for name, count in counts.items()))
 
 
-def _asked(entry: Any) -> Iterator[Mapping[str, str]]:
-    """Each place of the recipe; of several things that would do, the first."""
+def _ingredients(entry: Any) -> Iterator[Mapping[str, str]]:
+    """What goes into each cell of the recipe; where several things will do, the first."""
     if "pattern" in entry:
         cells = "".join(entry["pattern"])
-        said = [entry["key"][cell] for cell in sorted(cells) if cell != " "]
+        choices = [entry["key"][cell] for cell in sorted(cells) if cell != " "]
     else:
-        said = entry["ingredients"]
-    yield from (choice[0] if isinstance(choice, list) else choice for choice in said)
+        choices = entry["ingredients"]
+    yield from (choice[0] if isinstance(choice, list) else choice for choice in choices)
 
 
-def _made(entry: Any) -> Stack:
+def _output(entry: Any) -> Stack:
     result = entry["result"]
     if isinstance(result, str):
         return Stack(1, _plain(result))

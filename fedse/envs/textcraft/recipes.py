@@ -48,12 +48,12 @@ class Book:
     @cached_property
     def making(self) -> Mapping[str, tuple[Recipe, ...]]:
         """For every item that can be crafted, its recipes."""
-        return _grouped((recipe.output.item, recipe) for recipe in self.recipes)
+        return _group((recipe.output.item, recipe) for recipe in self.recipes)
 
     @cached_property
     def using(self) -> Mapping[str, tuple[Recipe, ...]]:
         """For every item or kind, the recipes that ask for it by this name."""
-        return _grouped((stack.item, recipe) for recipe in self.recipes for stack in recipe.inputs)
+        return _group((stack.item, recipe) for recipe in self.recipes for stack in recipe.inputs)
 
     @cached_property
     def raw(self) -> frozenset[str]:
@@ -62,7 +62,7 @@ class Book:
         return frozenset({*self.using, *members} - {*self.making, *self.kinds})
 
     def options(self, name: str) -> tuple[str, ...]:
-        """The items that will do where `name` is asked for, the easiest first."""
+        """The items that will do where a recipe names `name`, the easiest first."""
         members = self.kinds.get(name, (name,))
         return tuple(sorted(members, key=lambda item: (depth_of(self, item), item)))
 
@@ -85,10 +85,10 @@ def own_book() -> Book:
     lines = files("fedse.envs.textcraft").joinpath("recipes.txt").read_text("utf-8").splitlines()
     recipes = [parse_recipe(line) for line in lines]
     makable = {recipe.output.item for recipe in recipes}
-    asked = {stack.item for recipe in recipes for stack in recipe.inputs}
+    used = {stack.item for recipe in recipes for stack in recipe.inputs}
     kinds = {
         name: [item for item in makable if item.endswith(name.removeprefix("any"))]
-        for name in asked
+        for name in used
         if name.startswith(KIND)
     }
     return make_book("own", recipes, kinds)
@@ -133,7 +133,7 @@ def tree_of(book: Book, name: str) -> frozenset[Recipe]:
 
 @cache
 def distractors_of(book: Book, name: str) -> tuple[tuple[Recipe, ...], tuple[Recipe, ...]]:
-    """Recipes with no part in making `name`, in two groups: the near and the merely alike.
+    """Recipes with no part in making `name`, in two groups: the near and those only alike in name.
 
     The near use something that `name` needs; the alike make something with a word of its name.
     """
@@ -149,7 +149,7 @@ def sorted_recipes(recipes: Iterable[Recipe]) -> list[Recipe]:
     return sorted(recipes, key=lambda recipe: (recipe.output.item, str(recipe)))
 
 
-def _grouped(pairs: Iterable[tuple[str, Recipe]]) -> Mapping[str, tuple[Recipe, ...]]:
+def _group(pairs: Iterable[tuple[str, Recipe]]) -> Mapping[str, tuple[Recipe, ...]]:
     groups: dict[str, dict[Recipe, None]] = {}
     for name, recipe in pairs:
         groups.setdefault(name, {})[recipe] = None

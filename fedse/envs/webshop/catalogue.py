@@ -36,7 +36,7 @@ class Product(NamedTuple):
     attributes: tuple[str, str, str]
     """The first two are what a buyer of it wants."""
     shown: tuple[str, str]
-    """The attributes its title names; the third is told by its first bullet."""
+    """The attributes its title names; its first bullet names the third."""
     brand: str
     uses: tuple[str, str]
     price: int
@@ -100,7 +100,7 @@ class Goal(NamedTuple):
         return f"{' '.join(self.attributes)} {self.product.kind}"
 
     def looks_met_by(self, other: Product) -> bool:
-        """Title and price of `other`, all a list of results tells, speak for it."""
+        """`other` meets the goal as far as a list of results shows: by title and price."""
         named = any(attribute in other.shown for attribute in self.attributes)
         return named and other.kind == self.product.kind and other.price <= self.limit
 
@@ -122,24 +122,24 @@ def catalogue(count: int, option_axes: int) -> tuple[Product, ...]:
     while len(products) < count:
         pair = len(products) // 2
         random = Random(seed_of("webshop pair", pair))
-        kind, attributes = _wanted(pair, random)
+        kind, attributes = _draw_wish(pair, random)
         while (kind, frozenset(attributes)) in taken:
-            kind, attributes = _wanted(pair, random)
+            kind, attributes = _draw_wish(pair, random)
         taken.add((kind, frozenset(attributes)))
         cheap = random.choice(CHEAP_PRICES)
         for price in random.sample((cheap, cheap + random.choice(EXTRA)), 2):
-            product = _drawn(len(products), kind, attributes, price, random)
+            product = _draw_product(len(products), kind, attributes, price, random)
             products.append(product._replace(axes=product.axes[:option_axes]))
     return tuple(products[:count])
 
 
-def _wanted(pair: int, random: Random) -> tuple[str, list[str]]:
+def _draw_wish(pair: int, random: Random) -> tuple[str, list[str]]:
     kind = random.choice(KINDS[: FIRST_KINDS + pair // PAIRS_PER_NEW_KIND])
     department, _ = AISLE_OF[kind]
     return kind, random.sample(department.attributes, 2)
 
 
-def _drawn(
+def _draw_product(
     number: int, kind: str, attributes: Sequence[str], price: int, random: Random
 ) -> Product:
     department, aisle = AISLE_OF[kind]
@@ -154,11 +154,11 @@ def _drawn(
         uses=(random.choice(USES[::2]), random.choice(USES[1::2])),
         price=price,
         stars=random.randint(25, 50),
-        axes=tuple(_offered(axis, random) for axis in aisle.axes),
+        axes=tuple(_draw_values(axis, random) for axis in aisle.axes),
     )
 
 
-def _offered(axis: Choice, random: Random) -> Choice:
+def _draw_values(axis: Choice, random: Random) -> Choice:
     chosen = random.sample(range(len(axis.values)), random.choice(VALUES_PER_AXIS))
     return Choice(axis.name, tuple(axis.values[i] for i in sorted(chosen)))
 
@@ -176,7 +176,7 @@ def goals(products: Sequence[Product], split: Split, count: int) -> list[Goal]:
 
 
 def split_of(product: Product) -> Split:
-    """One pair of every five is held out; which one cannot be told from the ids."""
+    """One pair of every five is held out; the ids do not reveal which."""
     block, place = divmod(product.number // 2, PAIRS_PER_TEST_PAIR)
     held_out = Random(seed_of("webshop test pair", block)).randrange(PAIRS_PER_TEST_PAIR)
     return "test" if place == held_out else "train"

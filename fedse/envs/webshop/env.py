@@ -1,4 +1,4 @@
-"""WebShop-style buying: search a shop, open a product, choose its options, buy what was asked for.
+"""WebShop-style buying: search a shop, open a product, choose its options, buy what is wanted.
 
 The published task (WebShop, as AgentGym plays it) has 1,000 products, options as each product has
 them, 10 results a page and 10 turns; nothing but `Buy Now` is rewarded, and success is the full
@@ -102,7 +102,7 @@ class WebShop:
         self._turns = 0
 
     def tasks(self, split: Split) -> Sequence[Task]:
-        """As many as asked for, or as there are: the same goal twice would be the same problem."""
+        """As many as `tasks_per_split` says, or fewer if there are not as many different goals."""
         return self._shop.tasks[split]
 
     def reset(self, task: Task, *, seed: int) -> Step:
@@ -116,7 +116,7 @@ class WebShop:
         return Step(self._view(self._goal))
 
     def step(self, action: str) -> Step:
-        goal = self._wanted()
+        goal = self._open_goal()
         self._turns += 1
         self._page = self._after(action)
         if self._page.product is not None:
@@ -130,17 +130,19 @@ class WebShop:
 
     def actions(self) -> Sequence[str]:
         """Every button of the page and a search for the goal; at the start one for its kind too."""
-        goal = self._wanted()
-        said = [f"search[{goal.query}]", *(f"click[{label}]" for label in buttons(self._page))]
-        return [f"search[{goal.product.kind}]", *said] if self._page.place == "search" else said
+        goal = self._open_goal()
+        actions = [f"search[{goal.query}]", *(f"click[{label}]" for label in buttons(self._page))]
+        if self._page.place == "search":
+            return [f"search[{goal.product.kind}]", *actions]
+        return actions
 
     def expert(self) -> str:
-        """On the way to a product that meets the goal, from wherever the buyer is.
+        """The next action towards buying a product that meets the goal, from any page.
 
         It opens what looks right in the list, so that the list alone explains its choice, and
         goes back from a product that turns out not to have what is wanted.
         """
-        goal, page = self._wanted(), self._page
+        goal, page = self._open_goal(), self._page
         promising = [hit for hit in page.shown_hits if self._promises(hit, goal)]
         if page.product is not None and goal.met_by(page.product):
             return f"click[{_next_choice(page, goal) if page.place == 'item' else PREVIOUS}]"
@@ -158,7 +160,7 @@ class WebShop:
     def close(self) -> None:
         self._goal = None
 
-    def _wanted(self) -> Goal:
+    def _open_goal(self) -> Goal:
         if self._goal is None:
             raise EnvError(
                 "webshop: no episode is open; expected reset() first, got an action before it or "
@@ -172,17 +174,17 @@ class WebShop:
 
     def _after(self, text: str) -> Page:
         """The page an action leads to; the same page where it is none."""
-        said = _ACTION.fullmatch(action_of(text))
-        if said is None:
+        match = _ACTION.fullmatch(action_of(text))
+        if match is None:
             return self._page
-        verb, words = said.group(1).lower(), said.group(2).strip()
+        verb, words = match.group(1).lower(), match.group(2).strip()
         if verb == "click":
             leads = {label.lower(): page for label, page in buttons(self._page).items()}
             return leads.get(words.lower(), self._page)
         if not words:
             return self._page
-        found = self._shop.search.best(words, MOST_HITS)
-        hits = tuple(self._shop.products[number] for number in found)
+        numbers = self._shop.search.best(words, MOST_HITS)
+        hits = tuple(self._shop.products[number] for number in numbers)
         return Page(place="results", query=words, hits=hits, size=self._size)
 
     def _view(self, goal: Goal) -> str:
@@ -192,11 +194,11 @@ class WebShop:
         bought = self._page.place == "bought"
         self._goal = None
         if self._short:
-            told = f"score {earned:.2f}"
+            observation = f"score {earned:.2f}"
         else:
             why = "Thank you for your order" if bought else "You have no turns left"
-            told = SEPARATOR.join((why, "Your score (min 0.0, max 1.0)", f"{earned:.2f}"))
-        return Step(told, reward=earned, done=True, success=earned == 1.0)
+            observation = SEPARATOR.join((why, "Your score (min 0.0, max 1.0)", f"{earned:.2f}"))
+        return Step(observation, reward=earned, done=True, success=earned == 1.0)
 
 
 def _next_choice(page: Page, goal: Goal) -> str:
@@ -216,15 +218,15 @@ def _shop(count: int, option_axes: int, strict: bool, train: int, test: int) -> 
     products = catalogue(count, option_axes)
     rules = f"{count}x{option_axes}" + ("-strict" if strict else "")
     tasks: dict[Split, Sequence[Task]] = {}
-    wanted: dict[Task, Goal] = {}
+    all_goals: dict[Task, Goal] = {}
     sizes: Mapping[Split, int] = {"train": train, "test": test}
     for split, size in sizes.items():
-        listed = {
+        goal_of = {
             Task(env="webshop", id=f"{rules}/{_goal_id(goal)}", split=split): goal
             for goal in goals(products, split, size)
         }
-        tasks[split], wanted = tuple(listed), wanted | listed
-    return _Shop(products, _index(count, option_axes), tasks, wanted)
+        tasks[split], all_goals = tuple(goal_of), all_goals | goal_of
+    return _Shop(products, _index(count, option_axes), tasks, all_goals)
 
 
 @cache

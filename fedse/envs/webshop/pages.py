@@ -44,7 +44,7 @@ def buttons(page: Page) -> Mapping[str, Page]:
     if page.place == "search":
         return {}
     if page.place == "results":
-        turned = _turned(page)
+        turned = _page_turns(page)
         opened = {hit.id: page._replace(place="item", product=hit) for hit in page.shown_hits}
         return {BACK: start, **turned, **opened}
     if page.place == "item":
@@ -55,7 +55,7 @@ def buttons(page: Page) -> Mapping[str, Page]:
     return {BACK: start, PREVIOUS: page._replace(place="item")}
 
 
-def _turned(page: Page) -> Mapping[str, Page]:
+def _page_turns(page: Page) -> Mapping[str, Page]:
     turned = dict[str, Page]()
     if page.number > 0:
         turned[PREVIOUS] = page._replace(number=page.number - 1)
@@ -102,7 +102,7 @@ def full_view(page: Page, goal: Goal) -> str:
         texts.append("Search")
     elif page.place == "results":
         texts += [BACK, f"Page {page.number + 1} (Total results: {len(page.hits)})"]
-        texts += _turned(page)
+        texts += _page_turns(page)
         for hit in page.shown_hits:
             texts += [hit.id, hit.title.title(), f"${hit.price}.00"]
     elif page.place == "item":
@@ -115,7 +115,7 @@ def full_view(page: Page, goal: Goal) -> str:
 def _full_item(page: Page) -> list[str]:
     item = item_of(page)
     texts = [text for axis in item.axes for text in (axis.name, *axis.values)]
-    # Published only in the "rich" text mode; without it the page does not tell what was clicked.
+    # Published only in the "rich" text mode; without it the page does not show what was clicked.
     texts += [f"You have chosen {name}: {value}" for name, value in page.chosen]
     return [*texts, item.title.title(), f"Price: ${item.price}.00", _rating(item)]
 
@@ -134,7 +134,7 @@ def _details(page: Page) -> tuple[str, ...]:
 
 
 def short_view(page: Page, goal: Goal) -> str:
-    """What changes from page to page, in few tokens; the instruction is told once, at the start.
+    """What changes from page to page, in few tokens; the instruction appears once, at the start.
 
     An axis with a value chosen shows that value alone.
     """
@@ -142,7 +142,7 @@ def short_view(page: Page, goal: Goal) -> str:
         return short_instruction(goal)
     if page.place == "results":
         hits = [f"{hit.id} {hit.name} {hit.price}" for hit in page.shown_hits] or ["nothing"]
-        return "; ".join([*hits, *(["more"] if NEXT in _turned(page) else [])])
+        return "; ".join([*hits, *(["more"] if NEXT in _page_turns(page) else [])])
     if page.place == "item":
         item, chosen = item_of(page), dict(page.chosen)
         axes = [

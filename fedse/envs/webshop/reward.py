@@ -2,7 +2,7 @@
 
     r = r_type * (attribute hits + option hits + [price <= limit]) / (attributes + options + 1)
 
-Departure from it: the nouns of a title are known from the catalogue, not found by a tagger.
+Departure from it: the nouns of a title are taken from the catalogue, not from a tagger.
 EXACT in place of `published()` is stricter and needs no package.
 """
 
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from fedse.envs.webshop.catalogue import Goal, Product
 from fedse.envs.webshop.words import BASE_COLORS
-from fedse.errors import MachineError
+from fedse.errors import require_packages
 
 
 class Agreement(NamedTuple):
@@ -72,14 +72,9 @@ def type_share(bought: Product, wanted: Product) -> float:
 @cache
 def published() -> Agreement:
     """By token-set ratio: `large` agrees with `x-large`; for options a shade with its colour."""
-    try:
-        from rapidfuzz import fuzz, utils
-    except ImportError as error:
-        raise MachineError(
-            "environment 'webshop' needs the package rapidfuzz to compare options as published: "
-            "pip install 'fed-se[webshop]', or set its option strict_options = true",
-            hint="pip install 'fed-se[webshop]'",
-        ) from error
+    what = "environment 'webshop' without its option strict_options = true"
+    require_packages(what, "rapidfuzz", extra="webshop")
+    from rapidfuzz import fuzz, utils
 
     def alike(one: str, other: str) -> bool:
         ratio = fuzz.token_set_ratio(one, other, processor=utils.default_process)

@@ -23,12 +23,12 @@ _WORD = re.compile(r"[a-z0-9]+")
 
 def terms_of(text: str) -> tuple[str, ...]:
     """The distinct words of a query, letters and digits only, so that none is an FTS operator."""
-    words = (found.group()[:LONGEST_TERM] for found in _WORD.finditer(text.lower()))
+    words = (match.group()[:LONGEST_TERM] for match in _WORD.finditer(text.lower()))
     return tuple(dict.fromkeys(words))[:MOST_TERMS]
 
 
 class Index:
-    """Documents by number, found by the words they contain."""
+    """A full-text index: the numbers of the documents that contain given words."""
 
     def __init__(self, documents: Sequence[str]) -> None:
         # Shared by all environments of the process, whichever thread made it; the lock orders them.
@@ -44,14 +44,14 @@ class Index:
             ) from error
         rows = ((number, text) for number, text in enumerate(documents))
         self._base.executemany("INSERT INTO goods (rowid, text) VALUES (?, ?)", rows)
-        self._best = lru_cache(maxsize=REMEMBERED)(self._found)
+        self._best = lru_cache(maxsize=REMEMBERED)(self._rank)
 
     def best(self, query: str, count: int) -> tuple[int, ...]:
         """Up to `count` documents with at least one word of the query, the best first."""
         terms = terms_of(query)
         return self._best(terms, count) if terms else ()
 
-    def _found(self, terms: tuple[str, ...], count: int) -> tuple[int, ...]:
+    def _rank(self, terms: tuple[str, ...], count: int) -> tuple[int, ...]:
         match = " OR ".join(f'"{term}"' for term in terms)
         with self._lock:
             rows = self._base.execute(

@@ -1,7 +1,7 @@
 """Wordle-style guessing: find a hidden five-letter word in six tries from per-letter feedback.
 
 The published task (LMRL-Gym, as AgentGym plays it): a guess outside the word list costs a try;
-feedback does not count letters; the hidden word is drawn anew after every guess from the words
+feedback does not count letters; the hidden word is drawn again after every guess from the words
 that fit all feedback so far. Departures from it: the word lists are our own, upper case is
 accepted, and a lost game has reward 0, not -1. An episode is a function of (task, seed).
 """
@@ -35,7 +35,7 @@ MEDIUM = tuple(sorted((
 
 # With hidden = "fixed", one word in this many is a test secret.
 WORDS_PER_TEST_SECRET = 5
-# Longer lists do not fit a prompt, so they are shown only when asked for.
+# Longer lists do not fit a prompt, so they are shown only with show_words.
 LONGEST_SHOWN_LIST = 40
 # The expert weighs this many guesses once this many words fit (full list: 0.98 -> 0.99 solved).
 EXPERT_CANDIDATES = 12
@@ -53,7 +53,7 @@ _RULES = (
 
 
 class Wordle:
-    """An environment (fedse.Env) with an expert that guesses words which fit what is known."""
+    """An environment (fedse.Env) with an expert that guesses words which fit all feedback."""
 
     def __init__(
         self,
@@ -78,9 +78,11 @@ class Wordle:
         self.name = "wordle"
         if show_words is None:
             show_words = prompt == "full" and len(self._words) <= LONGEST_SHOWN_LIST
-        shown = self._words if show_words else ()
+        listed_words = self._words if show_words else ()
         self.system_prompt = (
-            _short_prompt(words, shown) if prompt == "short" else _full_prompt(shown, max_turns)
+            _short_prompt(words, listed_words)
+            if prompt == "short"
+            else _full_prompt(listed_words, max_turns)
         )
         self.max_turns = max_turns
         self._short = prompt == "short"
@@ -127,16 +129,16 @@ class Wordle:
         return tuple(spaced(word) for word in self._words)
 
     def expert(self) -> str:
-        """A word that fits all feedback; the same one whenever asked in the same state.
+        """A word that fits all feedback; always the same one in the same state.
 
-        With few words left, of some candidates the one whose marks tell most of them apart.
+        With few words left: of some candidates, the one with the most different possible marks.
         """
         self._require_open()
         random = Random(seed_of(self._seed, "expert", self._turns))
         if len(self._fitting) > FEW_WORDS:
             return spaced(random.choice(self._fitting))
         candidates = random.sample(self._fitting, min(EXPERT_CANDIDATES, len(self._fitting)))
-        return spaced(max(candidates, key=self._told_apart))
+        return spaced(max(candidates, key=self._count_outcomes))
 
     def close(self) -> None:
         self._open = False
@@ -149,17 +151,17 @@ class Wordle:
                 hint="call reset(task, seed=...) before step() and expert()",
             )
 
-    def _told_apart(self, guess: str) -> int:
+    def _count_outcomes(self, guess: str) -> int:
         return len({marks(guess, word, counting=self._counting) for word in self._fitting})
 
-    def _answer(self, told: str, *, won: bool = False) -> Step:
+    def _answer(self, observation: str, *, won: bool = False) -> Step:
         over = won or self._turns >= self.max_turns
         if over:
             self._open = False
         if not self._short:
             end = "Success" if won else "Failure" if over else f"You have {self._tries()} left."
-            told = f"{told}. {end}"
-        return Step(told, reward=float(won), done=over, success=won)
+            observation = f"{observation}. {end}"
+        return Step(observation, reward=float(won), done=over, success=won)
 
     def _tries(self) -> str:
         left = self.max_turns - self._turns
@@ -201,14 +203,14 @@ def spaced(word: str) -> str:
     return " ".join(word)
 
 
-def _short_prompt(words: str, shown: Sequence[str]) -> str:
-    """Names the list, so that a player who has met it knows which words are valid."""
-    return " ".join(["word", words, ", ".join(spaced(word) for word in shown)]).strip()
+def _short_prompt(words: str, listed_words: Sequence[str]) -> str:
+    """Names the list, so that a player who has seen it knows which words are valid."""
+    return " ".join(["word", words, ", ".join(spaced(word) for word in listed_words)]).strip()
 
 
-def _full_prompt(shown: Sequence[str], tries: int) -> str:
-    listed = ", ".join(spaced(word) for word in shown)
-    return _RULES.format(tries=tries) + (f"\nThe word list: {listed}." if shown else "")
+def _full_prompt(listed_words: Sequence[str], tries: int) -> str:
+    word_text = ", ".join(spaced(word) for word in listed_words)
+    return _RULES.format(tries=tries) + (f"\nThe word list: {word_text}." if listed_words else "")
 
 
 @cache
@@ -230,9 +232,9 @@ def _world(
     for split, size in sizes.items():
         # More tasks than words would be the same problems again.
         chosen = [None] * size if hidden == "redrawn" else pools[split][:size]
-        listed = {
+        secret_of = {
             Task(env="wordle", id=f"{rules}/{split}-{i}", split=split): secret
             for i, secret in enumerate(chosen)
         }
-        tasks[split], secrets = tuple(listed), secrets | listed
+        tasks[split], secrets = tuple(secret_of), secrets | secret_of
     return tasks, secrets

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
-from fedse.aggregate.quarantine import rejected
 from fedse.errors import WireError
-from fedse.site.socket_client import SiteReply
+from fedse.faults import Fault
+from fedse.protocol import SiteReply
 from fedse.types import ClientStats
 
 REQUEST, REPLY, ADAPTER = "request", "reply", "adapter"
@@ -30,7 +30,7 @@ MAX_COUNT = 2**53
 
 def request_content(request: Mapping[str, Scalar], adapter: bytes) -> RecordDict:
     """A request and the adapter it names, ready to be sent."""
-    return RecordDict({REQUEST: ConfigRecord(dict(request)), ADAPTER: _packed(adapter)})
+    return RecordDict({REQUEST: ConfigRecord(dict(request)), ADAPTER: _pack(adapter)})
 
 
 def read_request(content: RecordDict) -> tuple[dict[str, object], bytes]:
@@ -38,19 +38,19 @@ def read_request(content: RecordDict) -> tuple[dict[str, object], bytes]:
     request, adapter = content.get(REQUEST), content.get(ADAPTER)
     if not isinstance(request, ConfigRecord):
         raise WireError("the message holds no request")
-    return dict(request), _unpacked(adapter)
+    return dict(request), _unpack(adapter)
 
 
 def reply_content(reply: SiteReply) -> RecordDict:
     """A site's reply, ready to be sent: numbers and bytes."""
-    numbers: dict[str, int | float] = {"client": reply.client, "fault": reply.fault}
+    numbers: dict[str, int | float] = {"client": reply.client, "fault": int(reply.fault)}
     for name in INTEGERS:
         numbers[name] = int(getattr(reply.stats, name))
     for name in FLOATS:
         value = getattr(reply.stats, name)
         if value is not None:
             numbers[name] = float(value)
-    return RecordDict({REPLY: MetricRecord(numbers), ADAPTER: _packed(reply.adapter)})
+    return RecordDict({REPLY: MetricRecord(numbers), ADAPTER: _pack(reply.adapter or b"")})
 
 
 def read_reply(content: RecordDict, *, max_bytes: int) -> SiteReply:
@@ -59,21 +59,21 @@ def read_reply(content: RecordDict, *, max_bytes: int) -> SiteReply:
     The text of the error is the server's own and quotes nothing that arrived.
     """
     try:
-        return _agreed_reply(content, max_bytes)
-    except WireError as error:
-        raise WireError(rejected(str(error))) from None
+        return _parse_reply(content, max_bytes)
+    except WireError:
+        raise
     except Exception:
         # What Flower let through was built by a peer; whatever it breaks is that peer's fault.
-        raise WireError(rejected("the reply cannot be read")) from None
+        raise WireError("the reply cannot be read") from None
 
 
-def _agreed_reply(content: RecordDict, max_bytes: int) -> SiteReply:
+def _parse_reply(content: RecordDict, max_bytes: int) -> SiteReply:
     if set(content) != {REPLY, ADAPTER}:
         raise WireError("the reply has other records than the agreed ones")
     numbers = content[REPLY]
     if not isinstance(numbers, MetricRecord):
         raise WireError("the reply's numbers are not a record of numbers")
-    adapter = _unpacked(content[ADAPTER])
+    adapter = _unpack(content[ADAPTER])
     if len(adapter) > max_bytes:
         raise WireError(f"adapter of {len(adapter)} bytes, expected {max_bytes}")
     if set(numbers) | {OPTIONAL} != {"client", "fault", *INTEGERS, *FLOATS}:
@@ -84,14 +84,15 @@ def _agreed_reply(content: RecordDict, max_bytes: int) -> SiteReply:
         _require_finite(name, numbers.get(name))
     stats = ClientStats.model_validate({name: numbers.get(name) for name in (*INTEGERS, *FLOATS)})
     _require_possible(stats)
-    return SiteReply(int(str(numbers["client"])), stats, adapter, int(str(numbers["fault"])))
+    client, fault = int(str(numbers["client"])), Fault(int(str(numbers["fault"])))
+    return SiteReply(stats, adapter or None, fault, client)
 
 
-def _packed(data: bytes) -> ArrayRecord:
+def _pack(data: bytes) -> ArrayRecord:
     return ArrayRecord({ADAPTER: Array(dtype="uint8", shape=(len(data),), stype=RAW, data=data)})
 
 
-def _unpacked(record: object) -> bytes:
+def _unpack(record: object) -> bytes:
     if not isinstance(record, ArrayRecord) or set(record) != {ADAPTER}:
         raise WireError("the message holds no adapter record of one array")
     array = record[ADAPTER]

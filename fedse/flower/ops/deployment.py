@@ -87,7 +87,7 @@ def run_deployment(run_dir: Path, folder: Path) -> str:
 
 
 def run_app(deployment: Deployment) -> str:
-    """The run is at its end; digest of the final adapter. Submitting again goes on."""
+    """The run is at its end; digest of the final adapter. Submitting again continues the run."""
     run_dir, folder, processes = deployment
     seconds = run_seconds(load_config(run_dir / "config.resolved.toml"))
     log = submit(processes, folder, {"run-dir": str(run_dir)}, seconds=seconds)

@@ -1,8 +1,8 @@
 """Start the processes of a federation, notice when one dies, end them all.
 
 Every process leads a group of its own, so ending the group ends what it started; its output goes
-to one file named after it. Nothing that was not started here is touched, but what an earlier
-owner of the same logs, killed since, had started and written down.
+to one file named after it. Nothing else is touched, except what an earlier owner of the same
+logs had started and recorded before it was killed.
 """
 
 import os
@@ -15,20 +15,20 @@ import ssl
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from http.client import HTTPException
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
-from urllib.error import URLError
+
+import httpx
 
 from fedse.errors import MachineError, RunError
-from fedse.flower.ops.orphans import Process, end_orphans, known, write_process_list
+from fedse.flower.ops.orphans import Process, end_orphans, identify, write_process_list
+from fedse.waiting import wait_until
 
-# Flower asks to be told each of these separately; without them it calls home or runs an installer.
+# Flower needs each of these separately; without them it calls home or runs an installer.
 QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
@@ -60,7 +60,7 @@ class Processes:
         self.running: list[Started] = []
         # Of its own: two owners may share a folder of logs, also in one process.
         self._roll = logs / f"running-{secrets.token_hex(8)}.json"
-        self._known: dict[subprocess.Popen[bytes], Process | None] = {}
+        self._identities: dict[subprocess.Popen[bytes], Process | None] = {}
 
     def __enter__(self) -> "Processes":
         return self
@@ -110,7 +110,7 @@ class Processes:
         return [one.log for one in started]
 
     def wait_for(self, what: str, ready: Callable[[], bool], *, seconds: float) -> None:
-        """`ready` holds, and nobody died in the meantime."""
+        """`ready` holds, and no process died in the meantime."""
         if not _poll(ready, seconds, _alive(self.running)):
             raise RunError(f"{what} was not ready after {seconds:.0f} s", hint=f"see {self.logs}")
 
@@ -140,12 +140,14 @@ class Processes:
         self._note()
 
     def _note(self) -> None:
-        """What runs is written down for whoever comes after this process if it is killed."""
-        self._known = {
-            process: self._known.get(process) or known(name, process.pid)
+        """What runs is recorded, so that it can be ended if this process is killed."""
+        self._identities = {
+            process: self._identities.get(process) or identify(name, process.pid)
             for name, process, _ in self.running
         }
-        write_process_list(self._roll, [found for found in self._known.values() if found])
+        write_process_list(
+            self._roll, [process for process in self._identities.values() if process]
+        )
 
 
 def environment(flower_home: Path) -> dict[str, str]:
@@ -164,13 +166,13 @@ def environment(flower_home: Path) -> dict[str, str]:
 
 def command(name: str) -> str:
     """The path of one of Flower's commands in this Python's environment."""
-    found = shutil.which(name, path=str(Path(sys.executable).parent))
-    if found is None:
+    path = shutil.which(name, path=str(Path(sys.executable).parent))
+    if path is None:
         raise MachineError(
             f"{name} is not installed beside {sys.executable}",
-            hint="pip install 'fed-se[simulation]'",
+            hint="pip install 'fed-se[flower]'",
         )
-    return found
+    return path
 
 
 def free_ports(count: int) -> list[int]:
@@ -179,15 +181,15 @@ def free_ports(count: int) -> list[int]:
     The UDP port of the same number is a mark for the others. It stays with this process to its end
     and is in the way of no server, which uses TCP.
     """
-    found = list(islice(filter(_taken, PORTS), count))
-    if len(found) < count:
+    ports = list(islice(filter(_take_port, PORTS), count))
+    if len(ports) < count:
         raise MachineError(
             f"no {count} ports are free from {PORTS.start} to {PORTS.stop - 1}", hint="ss -ltnu"
         )
-    return found
+    return ports
 
 
-def _taken(port: int) -> bool:
+def _take_port(port: int) -> bool:
     """Whether the port was free and is marked as ours from here on."""
     mark = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     try:
@@ -202,23 +204,26 @@ def _taken(port: int) -> bool:
 
 def healthy(address: str, ca: Path | None) -> bool:
     """A SuperLink answers at `address`, with a certificate of `ca` if one is given."""
-    context = ssl.create_default_context(cafile=ca) if ca else None
     url = f"{'https' if ca else 'http'}://{address}/health"
+    # Without TLS nothing is verified; httpx would read all authorities for nothing.
+    verify = ssl.create_default_context(cafile=ca) if ca else False
     try:
-        with urllib.request.urlopen(url, timeout=2, context=context) as answer:
-            return bool(answer.status == 200)
-    except (URLError, OSError, HTTPException):
+        answer = httpx.get(url, timeout=2, verify=verify, trust_env=False)
+    except httpx.HTTPError:
         return False
+    return answer.status_code == httpx.codes.OK
 
 
 def _poll(ready: Callable[[], bool], seconds: float, check: Callable[[], None]) -> bool:
-    ends = time.monotonic() + seconds
-    while not ready():
+    """Whether `ready` came true in time; `check` was called each time it had not."""
+
+    def is_ready() -> bool:
+        if ready():
+            return True
         check()
-        if time.monotonic() >= ends:
-            return False
-        time.sleep(LOOK_SECONDS)
-    return True
+        return False
+
+    return wait_until(is_ready, seconds=seconds, every=LOOK_SECONDS)
 
 
 def _has_ended(started: Started) -> bool:
@@ -241,12 +246,14 @@ def _alive(servants: Sequence[Started]) -> Callable[[], None]:
 
 
 def _new_log(logs: Path, name: str) -> Path:
-    """NAME.log, then NAME-2.log and so on; what the last KEPT_LOGS processes said is kept."""
+    """NAME.log, then NAME-2.log and so on; the logs of the last KEPT_LOGS processes are kept."""
     numbered = re.compile(rf"{re.escape(name)}(?:-(\d+))?\.log")
-    found = {int(m[1] or 1): f for f in logs.iterdir() if (m := numbered.fullmatch(f.name))}
-    for number in sorted(found)[: 1 - KEPT_LOGS]:
-        found[number].unlink(missing_ok=True)
-    number = max(found, default=0) + 1
+    logs_by_number = {
+        int(m[1] or 1): f for f in logs.iterdir() if (m := numbered.fullmatch(f.name))
+    }
+    for number in sorted(logs_by_number)[: 1 - KEPT_LOGS]:
+        logs_by_number[number].unlink(missing_ok=True)
+    number = max(logs_by_number, default=0) + 1
     return logs / (f"{name}.log" if number == 1 else f"{name}-{number}.log")
 
 

@@ -1,4 +1,4 @@
-"""One process that must always run: started again whenever it ended."""
+"""One process that must always run: it is started again whenever it ends."""
 
 from collections.abc import Callable
 
@@ -8,9 +8,9 @@ from fedse.flower.ops.processes import Processes, Started, tail
 # Seconds before it is started again; the last counts for all further ones. A server refuses a
 # node it does not know yet, and for a minute one that it believes online.
 PAUSES = (1.0, 2.0, 5.0, 10.0, 20.0)
-# One that ran this long, or was seen to be ready, has worked: the pauses begin anew.
+# One that ran this long, or was seen to be ready, has worked: the pauses start over.
 STEADY_SECONDS = 60.0
-# So many in a row that were never ready: starting another would change nothing.
+# Give up after this many in a row that were never ready.
 HOPELESS = 3
 
 Tell = Callable[[str], None]

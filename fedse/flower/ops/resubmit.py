@@ -1,9 +1,9 @@
 """A run is seen through to its end, whatever is killed on the way.
 
-How far a run got is in its folder, and whether the server's app works on it is told by the lock
-on that folder, which ends with the process. So nothing here asks Flower, which believes an app
-that was killed alive for a minute. An app that ended before its run did is submitted again and
-goes on after the last committed round.
+How far a run got is in its folder, and the lock on that folder, which ends with the process,
+shows whether the server's app works on it. So nothing here asks Flower, which for a minute believes
+that a killed app is alive. An app that ended before its run did is submitted again and
+continues after the last committed round.
 """
 
 import time
@@ -17,13 +17,14 @@ from fedse.events import read_events
 from fedse.flower.ops.restart import Tell
 from fedse.store.lock import is_locked
 from fedse.store.run_folder import open_run
+from fedse.waiting import wait_until
 
 LOOK_SECONDS = 0.5
 # From the submission until the app holds the run; a SuperLink may be restarting meanwhile.
 START_SECONDS = 120.0
 # Seconds before the next submission after one that committed nothing; the last counts for all.
 PAUSES = (2.0, 5.0, 15.0, 60.0)
-# So many in a row that committed nothing: the sites are away for long, or something is broken.
+# Give up after this many in a row that committed nothing.
 HOPELESS = 8
 
 
@@ -35,7 +36,7 @@ class Flower(Protocol):
         ...
 
     def stop(self, number: str) -> None:
-        """Nothing is done for that submission any more, as far as that can be told now."""
+        """Nothing is done for that submission any more, as far as is known now."""
         ...
 
     def look(self) -> None:
@@ -43,7 +44,7 @@ class Flower(Protocol):
         ...
 
     def cause(self) -> str:
-        """The last words of the app that look like an error; empty if there are none."""
+        """The last line of the app that looks like an error; empty if there is none."""
         ...
 
 
@@ -57,34 +58,37 @@ class Progress(NamedTuple):
 
 def run_to_end(run_dir: Path, flower: Flower, *, tell: Tell) -> str:
     """All rounds are committed; digest of the final adapter."""
-    vain, before = 0, progress_of(run_dir).committed
+    failures, before = 0, progress_of(run_dir).committed
     while True:
         cause = _attempt(run_dir, flower)
-        stand = progress_of(run_dir)
-        if stand.digest:
-            return stand.digest
-        vain = 0 if stand.committed > before else vain + 1
-        before = stand.committed
-        if vain >= HOPELESS:
-            said = f"{vain} submissions in a row committed no round after round {before}{cause}"
-            _note(run_dir, "run.failed", error=said, exit_code=RunError.exit_code)
-            hint = "fedse federation status; then: fedse federation resume"
-            raise RunError(said, hint=hint)
+        progress = progress_of(run_dir)
+        if progress.digest:
+            return progress.digest
+        failures = 0 if progress.committed > before else failures + 1
+        before = progress.committed
+        if failures >= HOPELESS:
+            message = (
+                f"{failures} submissions in a row committed no round after round {before}{cause}"
+            )
+            _note(run_dir, "run.failed", error=message, exit_code=RunError.exit_code)
+            folder = f"--dir {run_dir.parent}"
+            hint = f"fedse federation status {folder}; then: fedse federation resume {folder}"
+            raise RunError(message, hint=hint)
         # The first time at once: most ends are kills.
-        pause = PAUSES[min(vain - 2, len(PAUSES) - 1)] if vain > 1 else 0.0
+        pause = PAUSES[min(failures - 2, len(PAUSES) - 1)] if failures > 1 else 0.0
         tell(f"the server's app ended after round {before}{cause}; submitted again")
         _note(run_dir, "run.resumed", round=before, reason=cause)
         _while_looking(flower, lambda: False, pause)
 
 
 def _attempt(run_dir: Path, flower: Flower) -> str:
-    """One submission has come to its end, or did not begin; what it said about why."""
+    """One submission has ended, or did not begin; returns the cause, if there is one."""
     log = run_dir / "events.jsonl"
-    said = log.stat().st_size if log.exists() else 0
+    size_before = log.stat().st_size if log.exists() else 0
 
     def has_begun() -> bool:
-        # The first thing the app does with a run is to say so.
-        return is_locked(run_dir) or (log.exists() and log.stat().st_size > said)
+        # The first thing the app does with a run is to log an event.
+        return is_locked(run_dir) or (log.exists() and log.stat().st_size > size_before)
 
     try:
         number = flower.submit()
@@ -100,25 +104,19 @@ def _attempt(run_dir: Path, flower: Flower) -> str:
 
 
 def _while_looking(flower: Flower, done: Callable[[], bool], seconds: float | None) -> bool:
-    """`done` holds, or the time is over; what must run was looked after meanwhile."""
-    ends = None if seconds is None else time.monotonic() + seconds
-    while not done():
-        if ends is not None and time.monotonic() >= ends:
-            return False
-        flower.look()
-        time.sleep(LOOK_SECONDS)
-    return True
+    """Whether `done` came true in time; what must run was looked after meanwhile."""
+    return wait_until(done, seconds=seconds, every=LOOK_SECONDS, meanwhile=flower.look)
 
 
 def progress_of(run_dir: Path) -> Progress:
     """What the folder says; a run is at its end when the last adapter is measured as well."""
     with closing(open_run(run_dir, clock=time.time)) as run:
         committed, rounds = run.committed or 0, run.config.run.rounds
-        ended = committed == rounds and _said_finished(run_dir / "events.jsonl")
+        ended = committed == rounds and _has_finished(run_dir / "events.jsonl")
         return Progress(committed, run.adapter(rounds).digest if ended else "")
 
 
-def _said_finished(log: Path) -> bool:
+def _has_finished(log: Path) -> bool:
     last = [e["event"] for e in read_events(log, ['"run.finished"', '"run.started"'])]
     return bool(last) and last[-1] == "run.finished"
 

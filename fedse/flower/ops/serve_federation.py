@@ -15,6 +15,7 @@ from pathlib import Path
 
 from fedse.errors import MachineError, RunError
 from fedse.federation.folder import Federation, write_nodes
+from fedse.federation.nginx import listen_address
 from fedse.flower.ops.processes import Processes, Started, command, environment, healthy, tail
 from fedse.flower.ops.restart import RestartingProcess, Tell
 from fedse.flower.ops.resubmit import run_to_end
@@ -27,7 +28,9 @@ from fedse.flower.ops.superlink import (
     superlink_command,
     write_connection,
 )
+from fedse.ports import why_not_free
 from fedse.store.lock import locked
+from fedse.waiting import wait_until
 
 PROXY_SECONDS = 10.0
 LOOK_SECONDS = 0.2
@@ -41,7 +44,7 @@ class Server:
         self._kept: list[RestartingProcess] = []
         self._superexec: RestartingProcess | None = None
         self._stopping: list[Started] = []
-        self._said = (processes.logs, 0)
+        self._submitted_at = (processes.logs, 0)
         self._settings: dict[str, str | float] = {"run-dir": str(federation.run)}
 
     def keep(
@@ -81,32 +84,41 @@ class Server:
     def submit(self) -> str:
         """The app was given to the SuperLink; the number of its run there."""
         line = submit_command(self._federation.path, self._settings)
-        self._said = self._superexec_log()
+        self._submitted_at = self._superexec_log()
         started = self._processes.start("run", [*line, "--format", "json"])
-        ends = time.monotonic() + START_SECONDS
         try:
-            while (code := self._processes.collect(started)) is None:
-                if time.monotonic() >= ends:
-                    started.process.kill()
-                self.look()
-                time.sleep(LOOK_SECONDS)
+            code = self._code_of(started, START_SECONDS)
         except RunError:
             started.process.kill()
             raise
-        found = re.search(r'"run-id":\s*"(\d+)"', started.log.read_text(errors="replace"))
-        if code or found is None:
+        match = re.search(r'"run-id":\s*"(\d+)"', started.log.read_text(errors="replace"))
+        if code or match is None:
             raise RunError(f"the app could not be submitted{tail(started.log)}")
-        return found[1]
+        return match[1]
+
+    def _code_of(self, started: Started, seconds: float) -> int:
+        """Its exit code; one that did not end in time was killed."""
+        codes: list[int] = []
+
+        def has_ended() -> bool:
+            code = self._processes.collect(started)
+            codes.extend([] if code is None else [code])
+            return code is not None
+
+        if not wait_until(has_ended, seconds=seconds, every=LOOK_SECONDS, meanwhile=self.look):
+            started.process.kill()
+            wait_until(has_ended, seconds=None, every=LOOK_SECONDS, meanwhile=self.look)
+        return codes[0]
 
     def stop(self, number: str) -> None:
-        """Flower is told; that takes it a few seconds, in which a new app may already begin."""
+        """Flower was asked to stop it, which takes a few seconds; a new app may begin meanwhile."""
         line = [command("flwr"), "stop", number, CONNECTION]
         self._stopping.append(self._processes.start("stop", line))
 
     def cause(self) -> str:
         log, size = self._superexec_log()
-        # The app's words are in the log of the SuperExec that ran it, after the submission.
-        before, start = self._said
+        # The app's output is in the log of the SuperExec that ran it, after the submission.
+        before, start = self._submitted_at
         return cause_in(log, start=start if log == before else 0) if size else ""
 
     def _superexec_log(self) -> tuple[Path, int]:
@@ -121,14 +133,13 @@ class Server:
         return run_to_end(self._federation.run, self, tell=self._tell)
 
     def _wait(self, name: str, ready: Callable[[], bool], seconds: float) -> None:
-        ends = time.monotonic() + seconds
-        self.look()
-        while not ready():
-            if time.monotonic() >= ends:
-                logs = self._processes.logs
-                raise RunError(f"{name} was not ready after {seconds:.0f} s", hint=f"see {logs}")
-            time.sleep(LOOK_SECONDS)
+        def is_ready() -> bool:
             self.look()
+            return ready()
+
+        if not wait_until(is_ready, seconds=seconds, every=LOOK_SECONDS):
+            logs = self._processes.logs
+            raise RunError(f"{name} was not ready after {seconds:.0f} s", hint=f"see {logs}")
 
 
 @contextmanager
@@ -144,7 +155,8 @@ def serving(
             hint="apt-get install nginx-light; or run nginx elsewhere and give --no-proxy",
         )
     busy = f"another `fedse federation start` serves {folder}"
-    with locked(folder, busy=busy, hint="stop that one first"), _processes(federation) as processes:
+    stop = f"stop it (Ctrl-C, or its service), then: fedse federation start --dir {folder}"
+    with locked(folder, busy=busy, hint=stop), _processes(federation) as processes:
         if left := processes.end_orphans():
             tell(f"ended what an earlier start had left running: {', '.join(left)}")
         if healthy(address, federation.identity.ca):
@@ -152,6 +164,7 @@ def serving(
                 f"a SuperLink of this federation already answers at {address}",
                 hint="wait for it, or end it: ss -ltnp shows which process it is",
             )
+        _require_ports(federation, proxy=proxy)
         write_connection(folder / "flower", address, federation.identity.ca)
         server = Server(federation, processes, tell)
         _start_superlink(federation, server)
@@ -159,6 +172,20 @@ def serving(
         if proxy and nginx:
             _start_proxy(federation, server, nginx)
         yield server
+
+
+def _require_ports(federation: Federation, *, proxy: bool) -> None:
+    """The ports of the SuperLink and of nginx are free."""
+    card = federation.card
+    create = "fedse federation create CONFIG --out NEW-FOLDER --host NAME"
+    hint = "stop that process, or make the federation with another port: "
+    wanted = {"SuperLink": ("127.0.0.1", card.link_port, f"{create} --link-port PORT")}
+    if proxy:
+        reached = listen_address(card.host)
+        wanted["nginx"] = (reached, card.port, f"{create} --port PORT")
+    for what, (host, port, again) in wanted.items():
+        if why := why_not_free(host, port):
+            raise MachineError(f"{what} cannot use port {port}: {why}", hint=hint + again)
 
 
 def _start_superlink(federation: Federation, server: Server) -> None:
@@ -195,29 +222,29 @@ def _processes(federation: Federation) -> Processes:
 
 
 def _sync_nodes(federation: Federation, processes: Processes) -> None:
-    """Each enrolled site is registered under its name; one that is no more is unregistered.
+    """Each enrolled site is registered under its name; all others are unregistered.
 
-    Who is registered is asked of the SuperLink: a list of our own could have missed a kill.
+    The SuperLink is asked who is registered: a list of our own could be wrong after a kill.
     """
     flwr = [command("flwr"), "supernode"]
-    known, sites = _registered_nodes(federation), federation.sites.members
+    registered, sites = _registered_nodes(federation), federation.sites.members
     enrolled = {name for name, site in sites.items() if site.state == "enrolled"}
     # Side by side: each command takes Flower some seconds.
     lines = {
-        f"unregister-{site}": [*flwr, "unregister", str(known[site]), CONNECTION]
-        for site in sorted(set(known) - enrolled)
+        f"unregister-{site}": [*flwr, "unregister", str(registered[site]), CONNECTION]
+        for site in sorted(set(registered) - enrolled)
     }
-    for site in sorted(enrolled - set(known)):
+    for site in sorted(enrolled - set(registered)):
         key = str(federation.path / "sites" / f"{site}.pub")
         lines[f"register-{site}"] = [*flwr, "register", key, CONNECTION, "--name", site]
     if lines:
         processes.succeed(lines, seconds=START_SECONDS)
-        known = _registered_nodes(federation)
-    write_nodes(federation, known)
+        registered = _registered_nodes(federation)
+    write_nodes(federation, registered)
 
 
 def _registered_nodes(federation: Federation) -> dict[str, int]:
-    """The registered nodes by name, from the SuperLink's own database; its commands tell none."""
+    """The registered nodes by name, from the SuperLink's database; no command lists them."""
     file = f"file:{federation.path / 'superlink.db'}?mode=ro"
     with closing(sqlite3.connect(file, uri=True, timeout=20)) as db:
         rows = db.execute("SELECT name, node_id FROM node WHERE status != 'unregistered'")

@@ -1,8 +1,8 @@
-"""A site takes part: its worker and a SuperNode run until they are told to stop.
+"""A site takes part: its worker and a SuperNode run until they are stopped.
 
 The SuperNode speaks TLS, believes the federation's own authority only and proves itself with the
 site's key; there is no way to start it without. It unpacks the agreed app bundle only. One that
-ended is started again, and so is the worker; nobody else attends with the same home meanwhile.
+ended is started again, and so is the worker; no other process uses the same home meanwhile.
 """
 
 import os
@@ -20,7 +20,7 @@ from fedse.flower.patches.bundle_guard import write_launchers
 from fedse.store.lock import locked
 
 LOOK_SECONDS = 0.5
-LIKELY = " (is the server away, or is this site not enrolled yet?)"
+LIKELY = " (is the server down, or is this site not enrolled yet?)"
 
 
 def serve_site(home: Home, *, tell: Tell, seconds: float | None = None) -> None:
@@ -36,13 +36,13 @@ def serve_site(home: Home, *, tell: Tell, seconds: float | None = None) -> None:
             tell(f"ended what an earlier start had left running: {', '.join(left)}")
         socket = Path(sockets) / "site.sock"
         start_worker, start_node = starts(home, socket, processes)
-        hint = f"mend what it says, then: {again}"
+        hint = f"fix what it says, then: {again}"
         worker = RestartingProcess(
             processes, start_worker, tell=tell, ready=socket.exists, hint=hint
         )
         worker.look(time.monotonic())
         processes.wait_for("worker", socket.exists, seconds=START_SECONDS)
-        tell(f"worker ready; {home.card.site} calls {home.card.server}")
+        tell(f"worker ready; {home.card.site} connects to {home.card.server}")
         node = RestartingProcess(processes, start_node, tell=tell, likely=LIKELY)
         keep_running([worker, node], seconds)
 

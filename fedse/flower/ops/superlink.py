@@ -75,7 +75,7 @@ def submit(
 ) -> Path:
     """The app ended after running with these settings; the log of what it printed.
 
-    How far the run got is in its folder: Flower's own exit code does not tell.
+    How far the run got is in its folder: Flower's own exit code does not show it.
     """
     flwr = [*submit_command(folder, settings), "--stream", *options]
     (log,) = processes.succeed({"run": flwr}, seconds=seconds)
@@ -102,7 +102,7 @@ def final_digest(run_dir: Path, log: Path) -> str:
         if run.committed != rounds:
             raise RunError(
                 f"the run ended after round {run.committed or 0} of {rounds}{cause_in(log)}",
-                hint=f"less {log}; submitted again, the run goes on after its last round",
+                hint=f"less {log}; submit it again: the run continues after its last round",
             )
         return run.adapter(rounds).digest
     finally:
@@ -113,5 +113,5 @@ def cause_in(log: Path, *, start: int = 0) -> str:
     """The last line that looks like an error in what the server's app printed from `start` on."""
     text = log.read_bytes()[start:].decode(errors="replace") if log.exists() else ""
     lines = text.splitlines()
-    said = [line.strip() for line in lines if "Error" in line]
-    return f": {said[-1]}" if said else ""
+    errors = [line.strip() for line in lines if "Error" in line]
+    return f": {errors[-1]}" if errors else ""

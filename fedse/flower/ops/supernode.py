@@ -1,7 +1,7 @@
 """Flower's SuperNode in a process that lives only while the SuperNode works.
 
 Flower's own program logs an error of its main loop, returns, and stays alive beside its HTTP
-thread; a heartbeat thread or a SuperExec that died it does not notice. Here each of these ends
+thread; it does not notice when its heartbeat thread or its SuperExec dies. Here each of these ends
 the process.
 """
 
@@ -44,7 +44,7 @@ def main(argv: Sequence[str]) -> NoReturn:
 def end_with(work: Callable[[], object]) -> NoReturn:
     """Does `work` in this thread; the process ends with it, with any thread and with any child.
 
-    The exit code is the one `work` asked for; one that merely stopped counts as broken.
+    The exit code is the one `work` exits with; if it merely returns, that counts as broken.
     """
     threading.excepthook = _end_with_thread
     threading.Thread(target=_end_with_child, daemon=True).start()
@@ -52,8 +52,8 @@ def end_with(work: Callable[[], object]) -> NoReturn:
     try:
         work()
         print("the SuperNode stopped working", file=sys.stderr)
-    except SystemExit as asked:
-        code = asked.code or 0
+    except SystemExit as exit_request:
+        code = exit_request.code or 0
     except BaseException:
         traceback.print_exc()
     _end(code if isinstance(code, int) else BROKEN)
@@ -76,11 +76,11 @@ def _end_with_child() -> None:
     while True:
         time.sleep(CHILD_SECONDS)
         try:
-            # Left for its parent to collect, so a short command of Flower's own is not meant.
-            found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            # Left for its parent to collect, so a short command of Flower's own is not counted.
+            child = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
-            found = None
-        ended = found.si_pid if found else None
+            child = None
+        ended = child.si_pid if child else None
         if ended is not None and ended == before:
             print(f"child {ended} ended, and with it the SuperNode", file=sys.stderr)
             _end(BROKEN)
@@ -89,7 +89,7 @@ def _end_with_child() -> None:
 
 def _end(code: int) -> NoReturn:
     """At once: Flower's HTTP thread would keep the process alive."""
-    with suppress(Exception):  # a full disk is no reason to live on
+    with suppress(Exception):  # a full disk must not keep the process alive
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(code)

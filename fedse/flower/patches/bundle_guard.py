@@ -2,7 +2,7 @@
 
 Flower sends the bundle from the server and runs what is in it. Its own check
 (`--trusted-entities`) only knows bundles of Flower's hub. Here a program named flwr-clientapp
-stands before Flower's on a site's path: it compares the contents with the digest the site agreed
+comes before Flower's on a site's path: it compares the contents with the digest the site agreed
 to when it joined, which is that of the bundle the site's own fedse would build, and then goes on
 as Flower's does. A changed bundle fails before a byte of it is unpacked. The server also chooses
 which of Flower's programs a SuperNode starts; all others (flwr-agentapp, ...) refuse here.
@@ -49,7 +49,7 @@ def _contents(bundle: bytes) -> str:
     try:
         return contents_digest(bundle)
     except WireError:
-        return ""  # what cannot be read equals nothing that was agreed
+        return ""  # a bundle that cannot be read is never the agreed one
 
 
 def write_launchers(folder: Path, agreed: str) -> Path:

@@ -1,8 +1,8 @@
 """Whether the server believes a site's node online, kept in a file beside the node's key.
 
 A server believes a node online for a minute after it was killed, and refuses its successor that
-long. The successor that knows so says goodbye for it first. A node that left in peace is never
-said goodbye for: what the server believes online then is another machine with the same key.
+long. A successor that knows this first deactivates the old node. A node that left properly is never
+deactivated by another: what the server believes online then is another machine with the same key.
 """
 
 import sys
@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedse.flower.patches.replace import replace
+from fedse.store.files import write_whole
 
 CLIENT = "flwr.supernode.fleet_http_client"
 ENTER, LEAVE = "ActivateNode", "DeactivateNode"
 LEFT = "left"
-# A server that answers so has decided; from here on it may have changed its mind half-way.
+# Below this status the server has decided; from here on it may have stopped half-way.
 UNDECIDED = 500
 
 Call = Callable[..., Any]
@@ -30,8 +31,8 @@ class Known(NamedTuple):
     """Whether the server may believe so; False = it left, and the server agreed."""
 
 
-def known(file: Path) -> Known | None:
-    """What `file` tells; None = there was no node yet, or the file says nothing usable."""
+def read_presence(file: Path) -> Known | None:
+    """The node in `file`; None = there was no node yet, or the file is not usable."""
     try:
         number, _, state = file.read_text().partition(" ")
         return Known(int(number), online=state.strip() != LEFT)
@@ -42,26 +43,26 @@ def known(file: Path) -> Known | None:
 def remember(file: Path) -> None:
     """From now on `file` follows how this process enters and leaves."""
     client = import_module(CLIENT).FleetHttpClient
-    # The goodbye for an earlier node is not to be noted as this one's.
+    # Deactivating an earlier node must not be recorded as this one leaving.
     plainly_leave: Any = getattr(client, LEAVE, None)
     replace(client, LEAVE, lambda leave: leaving(leave, file))
     replace(client, ENTER, lambda enter: entering(enter, plainly_leave, file))
 
 
 def entering(enter: Call, leave: Call, file: Path) -> Call:
-    """`enter`, after a goodbye for a node that could not say it; a refused one harms nothing."""
+    """`enter`, after deactivating a node that was killed; if that is refused, nothing is harmed."""
     from flwr.proto.fleet_pb2 import DeactivateNodeRequest
     from httpx import HTTPStatusError
 
-    def enter_anew(client: object, request: object) -> Any:
-        before = known(file)
+    def enter_again(client: object, request: object) -> Any:
+        before = read_presence(file)
         if before and before.online:
             try:
                 leave(client, DeactivateNodeRequest(node_id=before.node))
             except Exception as refusal:
-                print(f"no goodbye for node {before.node}: {refusal}", file=sys.stderr)
+                print(f"node {before.node} was not deactivated: {refusal}", file=sys.stderr)
         if before:
-            # Whoever is killed before the answer comes may be online all the same.
+            # A process killed before the answer comes may still be online.
             _write(file, Known(before.node, online=True))
         try:
             entered = enter(client, request)
@@ -72,7 +73,7 @@ def entering(enter: Call, leave: Call, file: Path) -> Call:
         _write(file, Known(entered.node_id, online=True))
         return entered
 
-    return enter_anew
+    return enter_again
 
 
 def leaving(leave: Call, file: Path) -> Call:
@@ -86,7 +87,7 @@ def leaving(leave: Call, file: Path) -> Call:
     return leave_and_note
 
 
-def _write(file: Path, told: Known) -> None:
-    temporary = file.with_name(f".{file.name}")
-    temporary.write_text(f"{told.node}\n" if told.online else f"{told.node} {LEFT}\n")
-    temporary.replace(file)
+def _write(file: Path, presence: Known) -> None:
+    write_whole(
+        file, (f"{presence.node}\n" if presence.online else f"{presence.node} {LEFT}\n").encode()
+    )

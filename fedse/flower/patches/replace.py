@@ -1,4 +1,4 @@
-"""Names inside Flower that are replaced; they are those of the one version this was tested with."""
+"""Replaces names inside Flower; they are those of the one version this was tested with."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ def replace(
     """`owner`, a module or class of Flower's, has `wrap` of what it had under `name`."""
     if not hasattr(owner, name):
         raise MachineError(
-            f"{owner.__name__} has no {name}: this Flower is not the one tested",
+            f"{owner.__name__} has no {name}: this version of Flower is not the tested one",
             hint="pip install 'fed-se[flower]'",
         )
     setattr(owner, name, wrap(getattr(owner, name)))

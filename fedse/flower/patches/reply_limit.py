@@ -1,7 +1,7 @@
-"""A reply larger than a reply can be is given up while it is read.
+"""Reading stops when a reply is larger than any valid reply.
 
-Flower reads a reply of any size into memory before the app sees a byte of it. A reply that is given
-up reaches the app as one that was lost.
+Flower reads a reply of any size into memory before the app sees a byte of it. A reply that
+is given up reaches the app as one that was lost.
 """
 
 import threading

@@ -1,8 +1,8 @@
 """Flower's SuperLink, which takes from a node its own replies and nothing else.
 
 Flower checks that a push is signed by the node it names, and not that the message in it is that
-node's, or a reply at all. What it takes besides reaches the server's app as if another node, or
-the SuperLink itself, had said it. Here such a push is refused.
+node's, or a reply at all. Anything else it accepts reaches the server's app as if another node, or
+the SuperLink itself, had sent it. Here such a push is refused.
 """
 
 import sys
@@ -43,15 +43,15 @@ def push_violation(request: Any, state: Any) -> str:
     """Why a push is not the node's own reply; empty if it is."""
     if len(request.messages_list) != 1 or len(request.message_object_trees) != 1:
         return "a push holds one message"
-    said = request.messages_list[0].metadata
-    if said.src_node_id != request.node.node_id:
+    metadata = request.messages_list[0].metadata
+    if metadata.src_node_id != request.node.node_id:
         return "the message is not from the node that pushes it"
-    if not said.reply_to_message_id:
-        return "the message is no reply"
-    asked = state.get_valid_message_ins(said.reply_to_message_id)
+    if not metadata.reply_to_message_id:
+        return "the message is not a reply"
+    question = state.get_valid_message_ins(metadata.reply_to_message_id)
     # The database keeps numbers with a sign; an expired question Flower itself refuses.
-    if asked is not None and asked["dst_node_id"] % 2**64 != request.node.node_id:
-        return "the message replies to what another node was asked"
+    if question is not None and question["dst_node_id"] % 2**64 != request.node.node_id:
+        return "the message replies to a request sent to another node"
     return ""
 
 

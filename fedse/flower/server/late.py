@@ -10,7 +10,7 @@ from fedse.flower.server.mailbox import Mailbox, Sent
 from fedse.store.files import write_durably
 from fedse.store.run import Run
 
-# Seconds between two looks; nobody waits for these.
+# Seconds between two checks; nobody waits for these replies.
 LOOK_SECONDS = 5.0
 KEPT_FILES = 20
 FOLDER = "late"
@@ -29,7 +29,7 @@ class LateReplies:
         self._next = 0.0
 
     def counted(self, round: int, node: str, adapter: bytes) -> None:
-        """This answer of the round was taken; the same one again is no news."""
+        """This answer of the round was taken; the same answer again is not reported."""
         self._counted[round, node] = _digest(adapter)
 
     def expect(self, messages: Mapping[str, Sent]) -> None:
@@ -45,10 +45,10 @@ class LateReplies:
         self._waiting = {i: sent for i, sent in self._waiting.items() if now < sent.expires}
         for message_id, sent, reply in mailbox.replies(self._waiting):
             del self._waiting[message_id]
-            found = read(sent, reply)
-            if found is None:
+            answer = read(sent, reply)
+            if answer is None:
                 continue
-            client, adapter = found
+            client, adapter = answer
             again = self._counted.get((sent.round, sent.node.key)) == _digest(adapter)
             self._run.emit(
                 "answer.late", round=sent.round, client=client, bytes=len(adapter), again=again

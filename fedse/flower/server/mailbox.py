@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar
 import httpx
 from flwr.app import Message, MessageType, RecordDict
 from flwr.serverapp import Grid
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
 
 # A SuperLink restarts well within this; after a minute without it Flower ends the run anyway.
 TRIES, RETRY_SECONDS = 10, 5.0
@@ -26,16 +27,16 @@ class Node(NamedTuple):
     name: str
     """What it was registered as; empty where nodes are not registered by name."""
     since: str
-    """When it last came online; one that came back does not know what it was asked before."""
+    """When it last came online; one that came back does not know its earlier requests."""
 
     @property
     def key(self) -> str:
-        """By what it is known from one question to the next, also over a restart of the server."""
+        """Identifies the node from one request to the next, also across a restart of the server."""
         return self.name or f"node {self.id}"
 
 
 class Sent(NamedTuple):
-    """A message on its way: to whom, and when it is no longer worth an answer."""
+    """A message on its way: its node, and when an answer becomes useless."""
 
     node: Node
     round: int
@@ -51,8 +52,8 @@ class Mailbox:
 
     def present(self) -> list[Node]:
         """The nodes that are online now, always in the same order."""
-        found = with_retries(lambda: list(self._grid.get_nodes()))
-        return sorted(Node(info.node_id, info.name, info.last_activated_at) for info in found)
+        nodes = with_retries(lambda: list(self._grid.get_nodes()))
+        return sorted(Node(info.node_id, info.name, info.last_activated_at) for info in nodes)
 
     def send(self, to: Mapping[Node, float], content: RecordDict, *, round: int) -> dict[str, Sent]:
         """The messages on their way, by id; each lives for its node's seconds.
@@ -75,25 +76,25 @@ class Mailbox:
     def replies(self, waiting: Mapping[str, Sent]) -> Iterator[tuple[str, Sent, Message | None]]:
         """The replies that are there now; None if one cannot be read.
 
-        Pulled one by one, so that a reply that breaks Flower's own reading is known by its node
+        Pulled one by one, so that a reply Flower fails to read can be attributed to its node,
         and usually one payload is in memory.
         """
         for message_id, sent in list(waiting.items()):
             if message_id not in waiting:
                 continue  # another reply of the same node came first
             try:
-                found = self._pulled(message_id)
+                messages = self._pull(message_id)
             except httpx.HTTPError:
-                continue  # the SuperLink is busy or restarting: there is another look
+                continue  # the SuperLink is busy or restarting: the next look tries again
             except Exception:
                 traceback.print_exc()
                 yield message_id, sent, None
                 continue
             # Flower gives whatever else lies there for the server beside the reply.
-            for reply in [r for r in found if r.metadata.reply_to_message_id == message_id][:1]:
+            for reply in [r for r in messages if r.metadata.reply_to_message_id == message_id][:1]:
                 yield message_id, sent, reply
 
-    def _pulled(self, message_id: str) -> Sequence[Message]:
+    def _pull(self, message_id: str) -> Sequence[Message]:
         """The reply, if it is here whole.
 
         Flower hands out a reply when its upload has begun and then waits for the rest, up to two
@@ -108,32 +109,33 @@ class Mailbox:
         del self._pulls[message_id]
         if pull.error is not None:
             raise pull.error
-        return pull.found
+        return pull.messages
 
 
 class _Pull(threading.Thread):
-    """Asks for one reply, for as long as Flower takes."""
+    """Requests one reply, for as long as Flower takes."""
 
     def __init__(self, grid: Grid, message_id: str) -> None:
         super().__init__(daemon=True)
         self._grid, self._message_id = grid, message_id
-        self.found: list[Message] = []
+        self.messages: list[Message] = []
         self.error: BaseException | None = None
         self.start()
 
     def run(self) -> None:
         try:
-            self.found = list(self._grid.pull_messages([self._message_id]))
-        # Flower's word that it gave this run up is no Exception.
+            self.messages = list(self._grid.pull_messages([self._message_id]))
+        # What Flower raises when it has given up this run is not an Exception.
         except BaseException as error:
             self.error = error
 
 
 def with_retries(call: Callable[[], T]) -> T:
-    """What `call` gives; a SuperLink that is busy or restarting is asked again."""
-    for _ in range(TRIES - 1):
-        try:
-            return call()
-        except httpx.HTTPError:
-            time.sleep(RETRY_SECONDS)
-    return call()
+    """What `call` returns; it is called again while the SuperLink is busy or restarting."""
+    retrying = Retrying(
+        retry=retry_if_exception_type(httpx.HTTPError),
+        stop=stop_after_attempt(TRIES),
+        wait=wait_fixed(RETRY_SECONDS),
+        reraise=True,
+    )
+    return retrying(call)

@@ -1,6 +1,6 @@
 """Who is asked, who is asked again, and when a round stops waiting; no network, no clock.
 
-A site that crashed or lost its line answers from its outbox when it is asked again, so asking
+A site that crashed or lost its connection answers from its outbox when it is asked again, so asking
 twice costs little and waiting for a message that was lost costs the round.
 """
 
@@ -15,9 +15,9 @@ from fedse.flower.server.mailbox import Node, Sent
 # Above this many members a round with a goal asks a part of them, and some to spare.
 ASK_ALL, SPARE = 20, 1.3
 # Seconds until a silent node is asked again, twice as long each time: a message or a reply can be
-# lost with the process that carried it, and nobody is told.
+# lost with the process that carried it, without any notice.
 SILENCE_SECONDS = 20.0
-# The same for a node that said it failed.
+# The same for a node that reported a failure.
 FAILED_SECONDS = 2.0
 
 
@@ -43,7 +43,7 @@ def size_of(members: int, goal: int) -> Size:
 
 @dataclass
 class Attempt:
-    """What a node was last asked."""
+    """The last request to a node."""
 
     since: str
     """When the node that was asked had come online."""
@@ -80,11 +80,11 @@ class Asking:
     needed: int = 1
     """Valid answers below which the round would be abandoned: until `join` more are waited for."""
     took: Mapping[str, float] = field(default_factory=dict)
-    """Seconds each node took for its last answer; silence is no news before twice that."""
+    """Seconds each node took for its last answer; silence means nothing before twice that."""
     seen: dict[str, float] = field(default_factory=dict)
     """When each node was last online."""
     online: frozenset[str] = frozenset()
-    asked: dict[str, Attempt] = field(default_factory=dict)
+    attempts: dict[str, Attempt] = field(default_factory=dict)
     waiting: dict[str, Sent] = field(default_factory=dict)
     failed: dict[str, Failure] = field(default_factory=dict)
     settled: set[str] = field(default_factory=set)
@@ -96,48 +96,48 @@ class Asking:
     def due(self, nodes: Sequence[Node], now: float) -> dict[Node, float]:
         """The online `nodes`, in the order of preference, that are to be asked now.
 
-        Each with the seconds for which it is asked: until the deadline, or, if it merely was
+        Each with the seconds for which it is asked: until the deadline, or, if it was only
         silent, until it would be asked once more. So one question at most waits for a busy node.
         """
         self.online = frozenset(node.key for node in nodes)
         self.seen |= dict.fromkeys(self.online, now)
-        vain = len(self.settled) - self.votes + len(self.failed) + self._silent()
-        chosen = nodes[: self.size.seats + vain]
+        without_vote = len(self.settled) - self.votes + len(self.failed) + self._count_silent()
+        chosen = nodes[: self.size.seats + without_vote]
         rest = self.ends - now
         if rest <= 0:
             return {}
         due = [n for n in chosen if n.key not in self.settled and self._is_due(n, now)]
         return {n: min(rest, self._pause(n)) if self._is_silent(n) else rest for n in due}
 
-    def _silent(self) -> int:
-        """Nodes that were asked more than once in vain: others are asked in their place."""
+    def _count_silent(self) -> int:
+        """Nodes asked more than once without an answer; others are asked in their place."""
         out = self.settled | self.failed.keys()
-        return sum(q.times > 1 for node, q in self.asked.items() if node not in out)
+        return sum(attempt.times > 1 for node, attempt in self.attempts.items() if node not in out)
 
     def _is_silent(self, node: Node) -> bool:
-        question = self.asked.get(node.key)
-        return bool(question and question.since == node.since and node.key not in self.failed)
+        attempt = self.attempts.get(node.key)
+        return bool(attempt and attempt.since == node.since and node.key not in self.failed)
 
     def _pause(self, node: Node) -> float:
-        """Seconds of silence after which the node is asked once more than it was."""
-        before = self.asked.get(node.key)
+        """Seconds of silence after which the node is asked again."""
+        before = self.attempts.get(node.key)
         return 2 * before.pause if before else max(SILENCE_SECONDS, 2 * self.took.get(node.key, 0))
 
     def _is_due(self, node: Node, now: float) -> bool:
-        question, failure = self.asked.get(node.key), self.failed.get(node.key)
-        if question is None:
+        attempt, failure = self.attempts.get(node.key), self.failed.get(node.key)
+        if attempt is None:
             return True
-        if question.since != node.since:
-            return now >= question.rest
-        return now >= (failure.again if failure else question.again)
+        if attempt.since != node.since:
+            return now >= attempt.rest
+        return now >= (failure.again if failure else attempt.again)
 
     def sent(self, messages: Mapping[str, Sent], now: float) -> None:
         for message_id, sent in messages.items():
-            pause, before = self._pause(sent.node), self.asked.get(sent.node.key)
+            pause, before = self._pause(sent.node), self.attempts.get(sent.node.key)
             times = before.times + 1 if before else 1
             # A second at first, twice as long each time.
             rest = now + 2.0 ** (times - 1)
-            self.asked[sent.node.key] = Attempt(sent.node.since, now + pause, pause, times, rest)
+            self.attempts[sent.node.key] = Attempt(sent.node.since, now + pause, pause, times, rest)
             if failure := self.failed.get(sent.node.key):
                 failure.pause *= 2
                 failure.again = now + failure.pause
@@ -149,18 +149,18 @@ class Asking:
         self.votes += worth is ReplyValue.VOTE
         self.valid += worth is not ReplyValue.NOTHING
         self.failed.pop(node, None)
-        return self._withdrawn(node)
+        return self._withdraw(node)
 
     def faltered(self, node: str, reason: str, now: float) -> None:
         """The node failed in a way that may pass; it can still answer.
 
         Not yet if it has another question: a repeated one runs out while the first is worked on.
         """
-        known = self.failed.get(node)
+        failure = self.failed.get(node)
         if any(sent.node.key == node for sent in self.waiting.values()):
             return
-        if known:
-            known.reason = reason
+        if failure:
+            failure.reason = reason
         else:
             self.failed[node] = Failure(reason, now, now + FAILED_SECONDS, FAILED_SECONDS)
 
@@ -168,7 +168,7 @@ class Asking:
         return self.votes >= self.size.goal
 
     def over(self, now: float) -> bool:
-        """Enough answered, or nobody who could still answer is worth the wait."""
+        """Enough nodes answered, or no node that could still answer is worth waiting for."""
         if self.enough() or now >= self.ends:
             return True
         if any(sent.node.key in self.online for sent in self.waiting.values()):
@@ -193,7 +193,7 @@ class Asking:
         for node, failure in sorted(self.failed.items()):
             yield node, failure.reason
 
-    def _withdrawn(self, node: str) -> dict[str, Sent]:
+    def _withdraw(self, node: str) -> dict[str, Sent]:
         gone = {i: sent for i, sent in self.waiting.items() if sent.node.key == node}
         for message_id in gone:
             del self.waiting[message_id]
@@ -201,5 +201,5 @@ class Asking:
 
 
 def in_order(nodes: Iterable[Node], draw: Mapping[str, int]) -> list[Node]:
-    """By drawn number, so that nobody can know beforehand who is left out."""
+    """By drawn number, so that nobody knows beforehand which node is left out."""
     return sorted(nodes, key=lambda node: (draw.get(node.key, 0), node.id))

@@ -1,4 +1,4 @@
-"""Ask the nodes of a round over Flower's Grid and hear what arrives in time.
+"""Ask the nodes of a round over Flower's Grid and read what arrives in time.
 
 Whatever one node sends, or fails to send, is that node's fault and never the end of the run. Each
 node counts once: the first answer that can be read settles it, any other is late.
@@ -11,25 +11,21 @@ from typing import NamedTuple
 from flwr.app import Message
 from flwr.serverapp import Grid
 
-from fedse.aggregate.quarantine import rejected
 from fedse.aggregate.validate import parse_adapter
 from fedse.errors import AdapterRejected, WireError
 from fedse.flower.messages.wire import read_reply, request_content
 from fedse.flower.server.fault_text import (
-    PASSING_AT_SITE,
     PASSING_IN_FLOWER,
-    SITE_FAULTS,
     flower_fault,
     site_fault,
 )
 from fedse.flower.server.late import LateReplies
 from fedse.flower.server.mailbox import Mailbox, Node, Sent
 from fedse.flower.server.schedule import Asking, ReplyValue, in_order, size_of
-from fedse.protocol import Delivery, Request
+from fedse.protocol import Delivery, Request, SiteReply, undelivered
 from fedse.seeds import seed_of
-from fedse.site.rules import ABSTAINS
 from fedse.store.run import Run
-from fedse.types import Adapter, ClientStats
+from fedse.types import Adapter
 
 # Seconds between two looks for replies and nodes.
 POLL_SECONDS = 1.0
@@ -44,7 +40,7 @@ class Heard(NamedTuple):
 
 
 class GridAsk:
-    """Asks the nodes that are there; remembers who spoke for whom to name those who fail.
+    """Asks the online nodes; remembers which client each answered for, to name those that fail.
 
     `well` are the sites that answered last, before this server was started: of the others no more
     are waited for than the round needs. None = nobody was ever asked.
@@ -70,7 +66,7 @@ class GridAsk:
             due = asking.due(self._nodes(request.round, skip), time.monotonic())
             messages = self._mailbox.send(due, content, round=request.round)
             asking.sent(messages, time.monotonic())
-            for delivery, node in self._arrived(asking):
+            for delivery, node in self._read_arrivals(asking):
                 if not delivery.fault:
                     well.add(node)
                 yield delivery
@@ -80,7 +76,7 @@ class GridAsk:
             time.sleep(POLL_SECONDS)
         self._late.expect(asking.waiting)
         for node, reason in asking.failures():
-            yield Delivery(self._known(node), ClientStats(), None, reason)
+            yield undelivered(self._name_of(node), "failed", reason)
         self._well = frozenset(well)
 
     def _begin(self, request: Request, members: int) -> Asking:
@@ -110,12 +106,12 @@ class GridAsk:
         seed = self._run.config.run.seed
         return in_order(nodes, {n.key: seed_of(seed, round, n.key) for n in nodes})
 
-    def _arrived(self, asking: Asking) -> Iterator[tuple[Delivery, str]]:
+    def _read_arrivals(self, asking: Asking) -> Iterator[tuple[Delivery, str]]:
         """The answers that settle a node; no more are read than the round needs."""
         for message_id, sent, reply in self._mailbox.replies(asking.waiting):
             node = sent.node.key
             del asking.waiting[message_id]
-            delivery, passing = self._heard(sent.node, reply)
+            delivery, passing = self._interpret(sent.node, reply)
             if passing:
                 asking.faltered(node, delivery.fault, time.monotonic())
                 continue
@@ -140,56 +136,52 @@ class GridAsk:
                 return ReplyValue.NOTHING
         return ReplyValue.VOTE
 
-    def _known(self, node: str) -> str:
+    def _name_of(self, node: str) -> str:
         return self._spoke.get(node, node)
 
-    def _heard(self, node: Node, reply: Message | None) -> Heard:
-        known = self._known(node.key)
+    def _interpret(self, node: Node, reply: Message | None) -> Heard:
+        name = self._name_of(node.key)
         if reply is not None and reply.has_error():
             code = reply.error.code
-            fault = Delivery(known, ClientStats(), None, flower_fault(code))
+            fault = undelivered(name, "failed", flower_fault(code))
             return Heard(fault, code in PASSING_IN_FLOWER)
         if reply is None:
             # Perhaps not the node's fault: what Flower reads with a reply may be another's.
-            return Heard(Delivery(known, ClientStats(), None, "the reply cannot be read"), True)
+            return Heard(undelivered(name, "failed", "the reply cannot be read"), True)
         try:
-            client, stats, data, fault_number = read_reply(
-                reply.content, max_bytes=self._run.spec.nbytes
-            )
+            answer = read_reply(reply.content, max_bytes=self._run.spec.nbytes)
         except WireError as error:
-            return Heard(Delivery(known, ClientStats(), None, str(error)))
-        if fault_number and fault_number not in ABSTAINS:
-            fault = Delivery(known, ClientStats(), None, site_fault(fault_number))
-            return Heard(fault, fault_number in PASSING_AT_SITE)
-        return Heard(self._from_member(node, client, stats, data, fault_number))
+            return Heard(undelivered(name, "rejected", str(error)))
+        if answer.fault and not answer.fault.abstains:
+            fault = undelivered(name, "failed", site_fault(answer.fault))
+            return Heard(fault, answer.fault.passing)
+        return Heard(self._from_member(node, answer))
 
-    def _from_member(
-        self, node: Node, client: int, stats: ClientStats, data: bytes, fault: int
-    ) -> Delivery:
-        known = self._known(node.key)
-        if not 0 <= client < len(self._members):
-            return _offence(node, known, "answered for no member")
-        name = self._members[client]
+    def _from_member(self, node: Node, reply: SiteReply) -> Delivery:
+        sender = self._name_of(node.key)
+        if not 0 <= reply.client < len(self._members):
+            return _offence(node, sender, "answered for no member")
+        name = self._members[reply.client]
         if node.name != name and (node.name or name in self._registered):
-            return _offence(node, known, f"answered for {name}")
+            return _offence(node, sender, f"answered for {name}")
         self._spoke[node.key] = name
-        if fault:
-            self._run.emit("answer.abstained", client=name, reason=SITE_FAULTS[fault])
-            return Delivery(name, stats, None)
-        return Delivery(name, stats, data or None)
+        if reply.fault:
+            self._run.emit("answer.abstained", client=name, reason=reply.fault.words)
+            return Delivery(name, reply.stats)
+        return Delivery(name, reply.stats, reply.adapter)
 
     def _read_late(self, sent: Sent, reply: Message | None) -> tuple[str, bytes] | None:
-        """Who sent it and its adapter; None = Flower's own word that none will come."""
+        """Who sent it and its adapter; None = Flower reports that none will come."""
         if reply is not None and reply.has_error():
             return None
-        known = self._known(sent.node.key)
+        name = self._name_of(sent.node.key)
         try:
-            said = read_reply(reply.content, max_bytes=self._run.spec.nbytes) if reply else None
+            answer = read_reply(reply.content, max_bytes=self._run.spec.nbytes) if reply else None
         except WireError:
-            said = None
-        return known, said.adapter if said else b""
+            answer = None
+        return name, (answer.adapter or b"") if answer else b""
 
 
-def _offence(node: Node, known: str, what: str) -> Delivery:
-    """A strike for a registered node, which proved its key; others may have borrowed the name."""
-    return Delivery(known, ClientStats(), None, rejected(what) if node.name else what)
+def _offence(node: Node, sender: str, what: str) -> Delivery:
+    """A strike for a registered node, which proved its key; others may use a false name."""
+    return undelivered(sender, "rejected" if node.name else "failed", what)

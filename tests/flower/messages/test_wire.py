@@ -21,6 +21,7 @@ from flwr.cli.config_utils import load_and_validate
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 
 from fedse.errors import WireError
+from fedse.faults import Fault
 from fedse.flower import client_app
 from fedse.flower.client_app import FAILED, app
 from fedse.flower.messages.bundle import write_app
@@ -35,14 +36,9 @@ from fedse.flower.messages.wire import (
     reply_content,
     request_content,
 )
+from fedse.protocol import SiteReply
 from fedse.site import socket_client
-from fedse.site.socket_client import (
-    GARBLED,
-    SILENT,
-    UNREACHABLE,
-    SiteReply,
-    ask_until_served,
-)
+from fedse.site.socket_client import ask_until_served
 from fedse.types import Adapter, ClientStats
 from tests.toys.canary_world import CANARY
 from tests.toys.federation import SPEC, ServeToy, first_request, toy_config
@@ -52,9 +48,9 @@ STATS = ClientStats(
     eval_succeeded=3, rollout_seconds=1.5, train_seconds=2.5, eval_seconds=0.5,
 )  # fmt: skip
 REPLIES = {
-    "a vote": SiteReply(3, STATS, bytes(range(200))),
-    "no vote": SiteReply(0, STATS.model_copy(update={"loss": None})),
-    "a fault": SiteReply(-1, ClientStats(), fault=UNREACHABLE),
+    "a vote": SiteReply(STATS, bytes(range(200)), client=3),
+    "no vote": SiteReply(STATS.model_copy(update={"loss": None}), client=0),
+    "a fault": SiteReply(ClientStats(), fault=Fault.UNREACHABLE),
 }
 
 
@@ -209,7 +205,7 @@ def test_a_site_without_a_worker_is_a_fault_of_that_site(
 ):
     monkeypatch.setattr(client_app, "PATIENCE", 0.0)
     reply = app(asked(toy_config(), adapter), context_of(tmp_path / "none.sock"))
-    assert read_reply(reply.content, max_bytes=0).fault == UNREACHABLE
+    assert read_reply(reply.content, max_bytes=0).fault == Fault.UNREACHABLE
 
 
 def test_the_shim_loads_neither_a_model_library_nor_a_store():
@@ -253,25 +249,40 @@ def test_a_checkout_cannot_be_submitted_by_mistake():
         load_and_validate(Path(__file__).parents[3] / "pyproject.toml")
 
 
-@pytest.mark.parametrize("fault", [UNREACHABLE, GARBLED])
-def test_a_worker_that_comes_back_is_asked_again(fault: int, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("fault", [Fault.UNREACHABLE, Fault.GARBLED])
+def test_a_worker_that_comes_back_is_asked_again(fault: Fault, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(socket_client, "RETRY_SECONDS", 0.0)
-    said = [SiteReply(-1, ClientStats(), fault=fault)] * 3 + [SiteReply(0, ClientStats())]
+    said = [SiteReply(ClientStats(), fault=fault)] * 3 + [SiteReply(ClientStats(), client=0)]
     assert ask_until_served(lambda: said.pop(0), patience=60.0, tries=9).fault == 0
     assert said == []
 
 
-@pytest.mark.parametrize("fault", [0, 2, SILENT, 35])
-def test_a_worker_that_answers_is_asked_once(fault: int):
-    said = [SiteReply(0, ClientStats(), fault=fault)]
+@pytest.mark.parametrize("fault", [Fault.NONE, Fault.SETTINGS, Fault.SILENT, Fault.STALE])
+def test_a_worker_that_answers_is_asked_once(fault: Fault):
+    said = [SiteReply(ClientStats(), fault=fault, client=0)]
     assert ask_until_served(lambda: said.pop(0), patience=60.0, tries=9).fault == fault
 
 
 def test_one_that_stays_away_is_a_fault_when_the_patience_is_over(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(socket_client, "RETRY_SECONDS", 0.01)
-    away, began = [SiteReply(-1, ClientStats(), fault=UNREACHABLE)], time.monotonic()
-    assert ask_until_served(lambda: away[0], patience=0.2, tries=9).fault == UNREACHABLE
+    away, began = [SiteReply(ClientStats(), fault=Fault.UNREACHABLE)], time.monotonic()
+    assert ask_until_served(lambda: away[0], patience=0.2, tries=9).fault == Fault.UNREACHABLE
     assert time.monotonic() - began >= 0.2
+
+
+def test_the_patience_begins_anew_after_an_ask_that_took_longer(monkeypatch: pytest.MonkeyPatch):
+    """The worker had worked until it died: it is being started now, not away for long."""
+    monkeypatch.setattr(socket_client, "RETRY_SECONDS", 0.0)
+    faults, asked = [(Fault.UNREACHABLE, 0.0), (Fault.GARBLED, 0.3), (Fault.NONE, 0.0)], []
+
+    def ask() -> SiteReply:
+        fault, seconds = faults[len(asked)]
+        asked.append(fault)
+        time.sleep(seconds)
+        return SiteReply(ClientStats(), fault=fault)
+
+    assert ask_until_served(ask, patience=0.2, tries=9).fault == 0
+    assert asked == [Fault.UNREACHABLE, Fault.GARBLED, 0]
 
 
 def test_a_worker_that_dies_of_the_work_is_not_asked_for_ever(monkeypatch: pytest.MonkeyPatch):
@@ -280,7 +291,7 @@ def test_a_worker_that_dies_of_the_work_is_not_asked_for_ever(monkeypatch: pytes
 
     def dies() -> SiteReply:
         asked.append(1)
-        return SiteReply(-1, ClientStats(), fault=GARBLED)
+        return SiteReply(ClientStats(), fault=Fault.GARBLED)
 
-    assert ask_until_served(dies, patience=1e9, tries=3).fault == GARBLED
+    assert ask_until_served(dies, patience=1e9, tries=3).fault == Fault.GARBLED
     assert len(asked) == 3

@@ -2,21 +2,23 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from fedse.flower.ops import orphans, processes
-from fedse.flower.ops.orphans import born, end_orphans, known, lives
+from fedse.flower.ops.orphans import born, end_orphans, identify, lives
 from fedse.flower.ops.processes import Processes
 from tests.needs import lacking
 
-if not Path("/proc/self/stat").exists():
-    lacking("this kernel has no /proc")
+if not orphans._BOOT.exists():
+    lacking("this kernel gives no name to a boot")
 
 OWNER = """
 import os, sys, time
@@ -57,8 +59,7 @@ def left_by_a_killed_owner(logs: Path, code: str = FAMILY) -> int:
 
 
 def group(pid: int) -> list[int]:
-    found = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-    return [each for each in found if orphans._stat(each)[2:3] == [str(pid)] and born(each)]
+    return [each for each in psutil.pids() if orphans._group_of(each) == pid and born(each)]
 
 
 @pytest.mark.parametrize("code", [FAMILY, STUBBORN])
@@ -95,12 +96,39 @@ def test_a_number_that_went_to_another_process_is_not_signalled(
 def test_another_boot_or_another_tick_is_another_process(
     stranger: "subprocess.Popen[bytes]", change: str
 ):
-    found = known("node", stranger.pid)
+    found = identify("node", stranger.pid)
     assert found is not None
     assert lives(found)
     boot, ticks = found.born.split(" ")
     other = f"x {ticks}" if change == "boot" else f"{boot} {int(ticks) + 1}"
     assert not lives(found.model_copy(update={"born": other}))
+
+
+def test_a_number_that_changed_hands_between_two_signals_is_not_signalled(
+    stranger: "subprocess.Popen[bytes]",
+):
+    """An orphan ended at SIGTERM; before SIGKILL its number went to the stranger."""
+    found = identify("node", stranger.pid)
+    assert found is not None
+    boot, ticks = found.born.split(" ")
+    orphan = found.model_copy(update={"born": f"{boot} {int(ticks) - 1}"})
+    orphans._send(orphan, signal.SIGKILL)
+    time.sleep(0.2)
+    assert stranger.poll() is None
+    orphans._send(found, signal.SIGKILL)
+    assert stranger.wait(10) == -signal.SIGKILL
+
+
+def test_a_clock_that_is_set_makes_nobody_another_process(
+    stranger: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch
+):
+    """psutil tells wall-clock times; setting the clock moves them all."""
+    found, boot = identify("node", stranger.pid), psutil.boot_time()
+    began = psutil.Process(stranger.pid).create_time()
+    monkeypatch.setattr(psutil._psplatform, "boot_time", lambda: boot + 3600)
+    assert psutil.Process(stranger.pid).create_time() == began + 3600
+    assert identify("node", stranger.pid) == found
+    assert found is not None
 
 
 def test_what_a_living_owner_runs_is_left_alone(tmp_path: Path):
@@ -136,8 +164,11 @@ def test_a_list_that_cannot_be_read_is_forgotten(tmp_path: Path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_proc_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(orphans, "_stat", lambda pid: [])
+def test_without_a_name_of_the_boot_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Nothing could be told from a process of another boot."""
+    monkeypatch.setattr(orphans, "_BOOT", tmp_path / "none")
     with Processes(tmp_path, os.environ) as running:
         running.start("worker", [sys.executable, "-c", "import time; time.sleep(60)"])
         assert [file.name for file in tmp_path.iterdir()] == ["worker.log"]

@@ -6,7 +6,9 @@ import ssl
 import stat
 import subprocess
 import sys
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,7 @@ needs("cryptography")
 from fedse.errors import MachineError, RunError
 from fedse.federation.keys import make_identity, make_node_key
 from fedse.flower.ops import processes
-from fedse.flower.ops.processes import QUIET, Processes, environment, free_ports
+from fedse.flower.ops.processes import QUIET, Processes, environment, free_ports, healthy
 from tests.toys.federation import lives
 
 PYTHON = sys.executable
@@ -140,6 +142,42 @@ def shake_hands(client_side: ssl.SSLContext, server_side: ssl.SSLContext, host: 
             except ssl.SSLWantReadError:
                 continue
     assert waiting == []
+
+
+class Health(BaseHTTPRequestHandler):
+    """200 at /health, as a SuperLink has it."""
+
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/health" else 404)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_health_is_a_200_from_whom_the_authority_vouches_for(
+    tmp_path: Path, tls: bool, monkeypatch: pytest.MonkeyPatch
+):
+    """No proxy is asked: the SuperLink is on this machine."""
+    monkeypatch.setenv("ALL_PROXY", f"http://127.0.0.1:{free_ports(1)[0]}")
+    identity, other = (make_identity(tmp_path / name) for name in ("own", "other"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), Health) as server:
+        address = f"127.0.0.1:{server.server_port}"
+        if tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(identity.certificate, identity.key)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        assert [healthy(address, ca) for ca in (identity.ca, other.ca, None)] == [
+            tls,
+            False,
+            not tls,
+        ]
+        assert not healthy(f"{address}/elsewhere", identity.ca if tls else None)
+        server.shutdown()
+        serving.join()
+    assert not healthy(address, identity.ca), "nobody is there"
 
 
 def test_the_newest_logs_of_a_name_are_kept_and_no_others(tmp_path: Path, monkeypatch):

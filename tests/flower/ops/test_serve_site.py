@@ -251,6 +251,20 @@ def test_a_federation_is_not_started_twice(scene: Scene, monkeypatch: pytest.Mon
         pass
 
 
+@pytest.mark.parametrize(
+    ("code", "seconds", "expected"),
+    [("raise SystemExit(3)", 60.0, 3), ("import time; time.sleep(60)", 0.0, -signal.SIGKILL)],
+)
+def test_a_submission_ends_by_itself_or_is_killed_when_its_time_is_over(
+    scene: Scene, tmp_path: Path, code: str, seconds: float, expected: int
+):
+    with Processes(tmp_path, os.environ) as processes:
+        server = serve_federation.Server(scene.federation, processes, lambda _: None)
+        started = processes.start("run", python(code))
+        assert server._code_of(started, seconds) == expected
+        assert processes.running == []
+
+
 def test_the_superlink_listens_on_the_loopback_address_only(scene: Scene):
     assert serve_federation.link_address(scene.federation) == "127.0.0.1:8000"
     assert not serve_federation.sync_nodes(scene.federation), "none runs"
@@ -267,7 +281,7 @@ def test_a_service_manager_can_stop_it():
 
 
 def test_without_its_packages_a_verb_says_which(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("fedse.cli.federation.find_spec", lambda name: None)
+    monkeypatch.setattr("fedse.errors.is_installed", lambda name: False)
     with pytest.raises(MachineError, match="needs flwr, cryptography") as refusal:
         require_flower()
     assert "fed-se[flower]" in refusal.value.hint

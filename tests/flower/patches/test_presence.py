@@ -14,7 +14,7 @@ needs("flwr")
 
 import httpx
 
-from fedse.flower.patches.presence import Known, entering, known, leaving
+from fedse.flower.patches.presence import Known, entering, leaving, read_presence
 
 
 def answer(status: int) -> httpx.HTTPStatusError:
@@ -32,7 +32,7 @@ class Server:
 
     def enter(self, client: object, request: object) -> SimpleNamespace:
         self.asked.append("enter")
-        self.told_before_entering.append(known(self._file))
+        self.told_before_entering.append(read_presence(self._file))
         if self.breaks or self.online:
             raise answer(self.breaks or 412)
         self.online = True
@@ -69,7 +69,7 @@ def visit(tmp_path: Path) -> Visit:
 
 def test_the_next_one_says_goodbye_for_one_that_could_not(visit: Visit):
     visit.enter()
-    assert known(visit.file) == Known(7, online=True)
+    assert read_presence(visit.file) == Known(7, online=True)
     visit.enter()
     assert visit.server.asked == ["enter", "leave 7", "enter"]
 
@@ -77,7 +77,7 @@ def test_the_next_one_says_goodbye_for_one_that_could_not(visit: Visit):
 def test_one_that_left_in_peace_is_not_said_goodbye_for(visit: Visit):
     visit.enter()
     visit.leave()
-    assert known(visit.file) == Known(7, online=False)
+    assert read_presence(visit.file) == Known(7, online=False)
     visit.enter()
     assert visit.server.asked == ["enter", "leave 7", "enter"]
 
@@ -105,14 +105,14 @@ def test_a_server_that_broke_half_way_may_have_let_it_in(visit: Visit):
     visit.server.breaks = 500
     with pytest.raises(httpx.HTTPStatusError):
         visit.enter()
-    assert known(visit.file) == Known(7, online=True)
+    assert read_presence(visit.file) == Known(7, online=True)
 
 
 def test_a_goodbye_that_is_refused_keeps_nobody_out(visit: Visit):
     visit.file.write_text("9\n")
     visit.enter()
     assert visit.server.asked == ["leave 9", "enter"]
-    assert known(visit.file) == Known(7, online=True)
+    assert read_presence(visit.file) == Known(7, online=True)
 
 
 def test_a_goodbye_the_server_did_not_hear_is_said_again(visit: Visit):
@@ -120,10 +120,10 @@ def test_a_goodbye_the_server_did_not_hear_is_said_again(visit: Visit):
     visit.server.online = False
     with pytest.raises(httpx.HTTPStatusError):
         visit.leave()
-    assert known(visit.file) == Known(7, online=True)
+    assert read_presence(visit.file) == Known(7, online=True)
 
 
 @pytest.mark.parametrize("said", ["", "seven", "left", " left"])
 def test_a_file_that_says_nothing_usable_is_none(tmp_path: Path, said: str):
     (tmp_path / "node.id").write_text(said)
-    assert known(tmp_path / "node.id") is None
+    assert read_presence(tmp_path / "node.id") is None

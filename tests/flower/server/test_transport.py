@@ -20,14 +20,13 @@ from flwr.supercore.run import RunNotRunningException
 from fedse.config.schema import Config
 from fedse.drivers.loop import federate
 from fedse.events import read_events
+from fedse.faults import Fault
 from fedse.flower.messages.wire import reply_content
 from fedse.flower.server import late, mailbox, schedule
 from fedse.flower.server import transport as ask_module
-from fedse.flower.server.fault_text import FLOWER_FAULTS, SITE_FAULTS
+from fedse.flower.server.fault_text import FLOWER_FAULTS
 from fedse.flower.server.transport import GridAsk
-from fedse.protocol import Delivery
-from fedse.site.rules import PAUSED
-from fedse.site.socket_client import SiteReply
+from fedse.protocol import Delivery, SiteReply
 from fedse.store.run import Run
 from fedse.testing import toy_adapter
 from fedse.types import Adapter, ClientStats
@@ -74,7 +73,7 @@ def says(reply: SiteReply) -> Answer:
 
 
 def votes(place: int, seed: int = 0) -> Answer:
-    return says(SiteReply(place, ClientStats(played=1), toy_adapter(SPEC, seed).to_bytes()))
+    return says(SiteReply(ClientStats(played=1), toy_adapter(SPEC, seed).to_bytes(), client=place))
 
 
 def fails(code: int) -> Answer:
@@ -89,17 +88,38 @@ def silent(message: Message) -> None:
     return None
 
 
+class Ticking:
+    """A clock that only sleeping moves."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
+def clock(monkeypatch: pytest.MonkeyPatch) -> Ticking:
+    """What the round goes by; what is pulled from the grid still comes when it comes."""
+    made = Ticking()
+    monkeypatch.setattr(ask_module, "time", made)
+    return made
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Ticking) -> Iterator[Run]:
     monkeypatch.setattr(ask_module, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(mailbox, "RETRY_SECONDS", 0.01)
     with closing(Run(tmp_path / "run", quick(), SPEC, clock=time.time)) as opened:
         yield opened
 
 
-def quick() -> Config:
+def quick(deadline: float = 0.3) -> Config:
     config = toy_config()
-    limits = config.aggregate.model_copy(update={"deadline": 0.3})
+    limits = config.aggregate.model_copy(update={"deadline": deadline})
     return config.model_copy(update={"aggregate": limits})
 
 
@@ -126,8 +146,14 @@ def test_the_message_lives_as_long_as_the_round(run: Run):
 
 
 BROKEN = {
-    "a fault of the site": (says(SiteReply(0, ClientStats(), fault=4)), SITE_FAULTS[4]),
-    "a fault nobody knows": (says(SiteReply(0, ClientStats(), fault=99)), SITE_FAULTS[1]),
+    "a fault of the site": (
+        says(SiteReply(ClientStats(), fault=Fault(4), client=0)),
+        Fault.ENVIRONMENT.words,
+    ),
+    "a fault nobody knows": (
+        says(SiteReply(ClientStats(), fault=Fault(99), client=0)),
+        Fault.UNFORESEEN.words,
+    ),
     "an exception at the site": (fails(2), FLOWER_FAULTS[2]),
     "a node that went offline": (fails(5), FLOWER_FAULTS[5]),
     "an error nobody knows": (fails(77), "the site failed"),
@@ -163,27 +189,6 @@ def test_two_unregistered_nodes_may_claim_a_client_and_both_are_passed_on(run: R
         "delta",
         "delta",
     ]
-
-
-class Ticking:
-    """A clock that only sleeping moves."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Ticking:
-    """What the round goes by; what is pulled from the grid still comes when it comes."""
-    made = Ticking()
-    monkeypatch.setattr(ask_module, "time", made)
-    return made
 
 
 def test_a_silent_node_costs_the_deadline_and_no_more(run: Run, clock: Ticking):
@@ -255,10 +260,10 @@ def test_what_else_lies_there_for_the_server_is_nobodys_reply(run: Run):
 def test_rejected_votes_and_abstentions_do_not_reach_the_goal(run: Run):
     goal = run.config.aggregate.model_copy(update={"goal": 1, "deadline": 5.0})
     run.config = run.config.model_copy(update={"aggregate": goal})
-    short = says(SiteReply(0, ClientStats(), b"x"))
+    short = says(SiteReply(ClientStats(), b"x", client=0))
     answers = {
         NodeInfo(1, "alpha"): short,
-        NodeInfo(2, "beta"): says(SiteReply(1, ClientStats(), fault=PAUSED)),
+        NodeInfo(2, "beta"): says(SiteReply(ClientStats(), fault=Fault.PAUSED, client=1)),
         NodeInfo(3, "delta"): votes(2),
     }
     assert {d.client for d in heard(run, answers, join=0)} >= {"delta"}
@@ -341,7 +346,10 @@ def test_an_upload_that_never_ends_holds_up_nobody_else(run: Run, monkeypatch):
 
 
 def test_an_upload_that_takes_long_is_counted_when_it_is_whole(run: Run, monkeypatch):
+    """By the real clock, with a deadline that no machine is too busy for."""
     monkeypatch.setattr(mailbox, "PULL_SECONDS", 0.01)
+    monkeypatch.setattr(ask_module, "time", time)
+    run.config = quick(deadline=60.0)
 
     def slow(message: Message) -> Message:
         time.sleep(0.1)

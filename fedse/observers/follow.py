@@ -14,7 +14,7 @@ PERIOD = 0.5
 
 @contextmanager
 def followed(log: Path, observer: Observer) -> Iterator[None]:
-    """What is added to `log` meanwhile reaches `observer`, to the last line."""
+    """Every line added to `log` meanwhile, the last one included, reaches `observer`."""
     ended = threading.Event()
     reader = threading.Thread(target=_read, args=(log, observer, ended), daemon=True)
     reader.start()

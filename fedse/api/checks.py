@@ -1,0 +1,66 @@
+"""Can this experiment run here? What is missing or too small is an error before anything starts."""
+
+from functools import partial
+
+from fedse.adapters.base import base_path
+from fedse.api.engines import Engine
+from fedse.config.schema import Config
+from fedse.envs.base import make_env
+from fedse.errors import (
+    INSTALL_TORCH,
+    ConfigError,
+    FedSEError,
+    MachineError,
+    is_installed,
+    require_packages,
+)
+from fedse.site.open import require_prompt_fits
+
+
+def require_runnable(config: Config, engine: Engine) -> None:
+    """The machine, the environments and the settings allow this experiment with this engine."""
+    require_local(config, engine)
+    require_members(config)
+    require_machine(engine)
+
+
+def require_members(config: Config) -> None:
+    """Every client's environment can be made here with its options."""
+    for number, client in enumerate(config.clients):
+        try:
+            make_env(client.env, client.options).close()
+        except FedSEError as error:
+            where = f"clients.{number} ({client.name})"
+            raise type(error)(f"{where}: {error}", hint=error.hint) from error
+
+
+def require_machine(engine: Engine) -> None:
+    """All packages the run needs are installed, or the error says how to install them."""
+    lacking = [name for name in ("torch", "transformers", "peft") if not is_installed(name)]
+    if lacking:
+        raise MachineError(
+            f"playing and training need {', '.join(lacking)}, not installed here",
+            hint=INSTALL_TORCH,
+        )
+    if engine == "simulation":
+        require_packages("engine simulation", "flwr", "ray", extra="simulation")
+    elif engine == "deployment":
+        require_packages("engine deployment", "flwr", extra="flower")
+
+
+def require_local(config: Config, engine: Engine) -> None:
+    """Settings that need all clients' data in one place are used with the local driver only."""
+    if config.buffer.pooled and engine != "local":
+        raise ConfigError(
+            f"buffer.pooled = true trains on all clients' data, engine {engine} keeps it apart",
+            hint="use the engine local",
+        )
+
+
+def require_room(config: Config) -> None:
+    """The first prompt of every client and one answer to it fit into rollout.context."""
+    from fedse.agent.tokens import load_encoder
+
+    encoder = load_encoder(base_path(config.model.base))
+    for client in config.clients:
+        require_prompt_fits(partial(make_env, client.env, client.options), encoder, config, client)

@@ -1,0 +1,56 @@
+"""Drive a run with the chosen engine; a failure or an interruption is in the event log."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from fedse.errors import FedSEError, Interrupted
+from fedse.events import Fact, Observer
+from fedse.observers.follow import followed
+from fedse.store.run import Run
+from fedse.store.run_folder import held
+
+Engine = Literal["local", "simulation", "deployment"]
+"""local: no network. simulation and deployment: Flower on this machine."""
+
+
+def fan_out(observers: Sequence[Observer]) -> Observer:
+    """Passes each event to all observers, also those added to the list later."""
+
+    def observe(event: str, entry: dict[str, Fact]) -> None:
+        for observer in observers:
+            observer(event, entry)
+
+    return observe
+
+
+def drive(run: Run, engine: Engine, observer: Observer) -> None:
+    """All rounds are committed; if the run ends before that, the event log says why."""
+    try:
+        if engine == "local":
+            from fedse.drivers.run import run_local
+
+            with held(run.path):
+                run_local(run)
+        else:
+            _on_flower(run, engine, observer)
+    except KeyboardInterrupt:
+        done, rounds = run.committed or 0, run.config.run.rounds
+        run.emit("run.interrupted", round=done)
+        raise Interrupted(
+            f"stopped after round {done} of {rounds}; what was committed is kept",
+            hint=f"fedse resume {run.path}",
+        ) from None
+    except FedSEError as error:
+        run.emit("run.failed", error=str(error), exit_code=error.exit_code)
+        error.hint = error.hint or f"fedse resume {run.path}"
+        raise
+
+
+def _on_flower(run: Run, engine: Engine, observer: Observer) -> None:
+    from fedse.flower.ops.deployment import run_deployment
+    from fedse.flower.ops.simulation import run_simulation
+
+    # The server's app is another process and holds the run itself.
+    with followed(run.path / "events.jsonl", observer):
+        start = run_simulation if engine == "simulation" else run_deployment
+        start(run.path, run.path / "flower")

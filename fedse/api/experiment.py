@@ -1,0 +1,84 @@
+"""An experiment from a file, a name or a Config, and what a run of it would do."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import tomlkit
+
+from fedse.adapters.base import spec_of
+from fedse.api.checks import require_room, require_runnable
+from fedse.api.engines import Engine
+from fedse.config.file import dump_config, experiment_text, parse_config
+from fedse.config.methods import one_experiment
+from fedse.config.schema import Config
+from fedse.types import Record
+
+Source = str | Path | Config
+"""A TOML file, the name of a shipped experiment (`demo`), or a Config."""
+Settings = Sequence[str] | Mapping[str, Any]
+"""As on the command line, ["train.lr=1e-4"], or {"train.lr": 1e-4}."""
+
+
+class Experiment(NamedTuple):
+    """Checked settings, and the TOML text they came from."""
+
+    config: Config
+    given: str
+
+
+class Plan(Record):
+    """What a run would do and send."""
+
+    clients: dict[str, str]
+    """Name -> environment."""
+    rounds: int
+    episodes_per_round: int
+    adapter_parameters: int
+    adapter_bytes: int
+    bytes_per_round_down: int
+    bytes_per_round_up_at_most: int
+    spec_digest: str
+    agreed_digest: str
+
+
+def load_experiment(
+    source: Source,
+    *,
+    settings: Settings = (),
+    method: str | None = None,
+    only: str | None = None,
+) -> Experiment:
+    """The experiment under `settings`, as a baseline `method`, with the client `only` alone."""
+    if isinstance(source, Config):
+        given, source_name = dump_config(source), source.run.name
+    else:
+        given, source_name = experiment_text(Path(source)), str(source)
+    config = parse_config(given, source_name, _overrides(settings))
+    return Experiment(one_experiment(config, method, only), given)
+
+
+def _overrides(settings: Settings) -> Sequence[str]:
+    if not isinstance(settings, Mapping):
+        return settings
+    return [f"{key}={tomlkit.item(value).as_string()}" for key, value in settings.items()]
+
+
+def plan(source: Source, *, engine: Engine = "local", **changes: Any) -> Plan:
+    """What a run would do; raises what the run would raise before its first round."""
+    config = load_experiment(source, **changes).config
+    require_runnable(config, engine)
+    # A run finds this out when a site is opened, where the tokenizer is loaded anyway.
+    require_room(config)
+    spec, clients = spec_of(config), len(config.clients)
+    return Plan(
+        clients={client.name: client.env for client in config.clients},
+        rounds=config.run.rounds,
+        episodes_per_round=config.rollout.episodes * clients,
+        adapter_parameters=spec.size,
+        adapter_bytes=spec.nbytes,
+        bytes_per_round_down=spec.nbytes * clients,
+        bytes_per_round_up_at_most=spec.nbytes * clients,
+        spec_digest=spec.digest,
+        agreed_digest=config.agreed_digest(),
+    )

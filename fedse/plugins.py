@@ -1,0 +1,66 @@
+"""Variants of a step by name: the built-in ones, and those that installed packages add.
+
+A package adds one with an entry point of the group, as in its pyproject.toml:
+
+    [project.entry-points."fedse.aggregates"]
+    trimmed = "my_package.merging:trimmed_mean"
+"""
+
+from collections.abc import Iterator, Mapping
+from importlib.metadata import entry_points
+from typing import Any, TypeVar
+
+from fedse.errors import ConfigError, MachineError, boundary
+from fedse.suggest import closest
+
+T = TypeVar("T")
+
+ENVS, AGGREGATES, SELECTS = "fedse.envs", "fedse.aggregates", "fedse.selects"
+
+
+def plugin_names(group: str) -> tuple[str, ...]:
+    """What installed packages add to `group`, in order of name; none of it is imported."""
+    return tuple(sorted({entry.name for entry in entry_points(group=group)}))
+
+
+def load_plugin(group: str, name: str) -> Any:
+    """What an installed package offers under `name`; a package that cannot be imported is named."""
+    for entry in entry_points(group=group, name=name):
+        with boundary(MachineError, f"plugin {name!r} of {group} ({entry.value})"):
+            return entry.load()
+    raise KeyError(name)
+
+
+class Variants(Mapping[str, T]):
+    """The variants of one step; a built-in name cannot be taken by a plugin."""
+
+    def __init__(self, group: str, built_in: Mapping[str, T]) -> None:
+        self._group, self._built_in = group, dict(built_in)
+
+    def __getitem__(self, name: str) -> T:
+        if name in self._built_in:
+            return self._built_in[name]
+        try:
+            variant: T = load_plugin(self._group, name)
+        except KeyError:
+            raise ConfigError(
+                f"{self._group}: {unknown(name, self)}",
+                hint="install the package that adds it",
+            ) from None
+        return variant
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._built_in or name in plugin_names(self._group)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys([*self._built_in, *plugin_names(self._group)]))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def unknown(name: str, choices: Mapping[str, object] | tuple[str, ...]) -> str:
+    """Says that `name` is none of `choices`, and which was probably meant."""
+    near = closest(name, choices)
+    suggestion = f", did you mean {near!r}?" if near else ""
+    return f"must be one of {', '.join(map(repr, choices))}, got {name!r}{suggestion}"

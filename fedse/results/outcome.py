@@ -1,0 +1,99 @@
+"""What a run achieved: its rounds, its adapters, and held-out success with intervals."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from fedse.config.schema import Config
+from fedse.errors import StoreError
+from fedse.stats.rates import Interval, Mean, Rate, by_env, change, macro, micro, rates
+from fedse.store.run import Run
+from fedse.types import RoundResult
+
+
+class Change(NamedTuple):
+    """Success on the same held-out tasks, before the first and after the last round."""
+
+    before: Rate
+    after: Rate
+
+    @property
+    def value(self) -> float:
+        return self.after.value - self.before.value
+
+    @property
+    def interval(self) -> Interval:
+        """95 %; the two rates are taken as independent, so it is on the wide side."""
+        return change(self.before, self.after)
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A run as far as it is committed."""
+
+    path: Path
+    """The run's folder."""
+    config: Config
+    rounds: tuple[RoundResult, ...]
+    """Every committed round, in order."""
+    adapters: Mapping[int, Path]
+    """Round -> folder with the global adapter after it, as PEFT loads it."""
+    success: Mapping[int, Mapping[str, Rate]]
+    """Round -> client -> held-out games solved by the adapter after that round; 0 = untrained.
+    A rate has a `value` and an `interval`."""
+
+    @property
+    def finished(self) -> bool:
+        return len(self.rounds) == self.config.run.rounds
+
+    @property
+    def by_environment(self) -> dict[str, Change]:
+        """From round 0 to the last committed round, over the clients measured both times."""
+        first, last = self.success.get(0, {}), self.success.get(len(self.rounds), {})
+        both = [client for client in first if client in last]
+        before = by_env({client: first[client] for client in both}, self.config)
+        after = by_env({client: last[client] for client in both}, self.config)
+        return {env: Change(before[env], after[env]) for env in before}
+
+    @property
+    def overall(self) -> Change | None:
+        """All held-out games together; None where success was not measured at both ends."""
+        changes = list(self.by_environment.values())
+        if not changes:
+            return None
+        return Change(micro([c.before for c in changes]), micro([c.after for c in changes]))
+
+    @property
+    def mean_of_environments(self) -> tuple[Mean, Mean] | None:
+        """Before and after, every environment counted the same; None where not measured."""
+        changes = list(self.by_environment.values())
+        if not changes:
+            return None
+        return macro([c.before for c in changes]), macro([c.after for c in changes])
+
+
+def result_of(run: Run) -> RunResult:
+    """What `run` has committed so far."""
+    rounds = tuple(run.results())
+    measured = {index: rates(run.evals(index)) for index in range(len(rounds) + 1)}
+    return RunResult(
+        path=run.path,
+        config=run.config,
+        rounds=rounds,
+        adapters={result.index: run.adapter_folder(result.index) for result in rounds},
+        success={index: by_client for index, by_client in measured.items() if by_client},
+    )
+
+
+def committed_round(run: Run, round: int | None) -> int:
+    """`round` if it is committed, the last committed one for None."""
+    last = run.committed or 0
+    if round is None:
+        return last
+    if not 0 <= round <= last:
+        raise StoreError(
+            f"run {run.path.name} has no round {round}, committed are 0 to {last}",
+            hint=f"give a round from 0 to {last}",
+        )
+    return round

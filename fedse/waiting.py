@@ -1,0 +1,28 @@
+"""Wait until a condition holds, for a limited time, and do other work meanwhile."""
+
+from collections.abc import Callable
+
+from tenacity import Retrying, retry_if_not_result, stop_after_delay, stop_never, wait_fixed
+
+
+def wait_until(
+    holds: Callable[[], bool],
+    *,
+    seconds: float | None,
+    every: float,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> bool:
+    """Whether `holds` became true within `seconds`; None = wait without limit.
+
+    It is checked at once and then after each pause of `every` seconds, so at least once and up to
+    one pause after the time is over. `meanwhile` is called before each pause; an error in either
+    ends the waiting.
+    """
+    waiting = Retrying(
+        retry=retry_if_not_result(bool),
+        stop=stop_never if seconds is None else stop_after_delay(seconds),
+        wait=wait_fixed(every),
+        before_sleep=lambda _: meanwhile(),
+        retry_error_callback=lambda _: False,
+    )
+    return bool(waiting(holds))

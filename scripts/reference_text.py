@@ -1,0 +1,168 @@
+"""The sentences of the generated reference pages that the code cannot give."""
+
+from fedse.types import ClientStats
+
+# Page -> its title and its first paragraph.
+INTRO = {
+    "reference/commands.md": (
+        "Commands",
+        "Every verb takes `--help`. `--debug` (or `FEDSE_DEBUG=1`) shows the traceback of an "
+        "error. Results go to stdout, progress and errors to stderr. What an exit code means: "
+        "[exit codes](exit-codes.md). Runs are kept in `$FEDSE_RUNS`, or in "
+        "`~/.local/share/fedse/runs`; a run is named by its folder's name, by a path, or by "
+        "`last`, the run that was started last.",
+    ),
+    "reference/config.md": (
+        "Settings",
+        "One TOML file describes one experiment. Every key is listed here; an unknown key is "
+        "refused. `fedse config explain train.lr` prints one entry, `fedse config show FILE` "
+        "prints a file with all its defaults, and `--set train.lr=1e-4` changes one key for one "
+        "run. `(paper: 20)` is the published value.",
+    ),
+    "reference/events.md": (
+        "Events",
+        "A run writes one JSON object per event into `events.jsonl`, and `--json` prints the "
+        "same lines. Each has `event` and `time` (seconds since 1970) besides the fields below. "
+        "With the local driver the file holds the events of the coordinator and of all clients; "
+        "in a federation a site writes its own into `worker.log`. No field holds a text that an "
+        "agent saw or wrote. Which file is where: [operate a "
+        "federation](../how-to/operate.md#logs).",
+    ),
+    "reference/exit-codes.md": (
+        "Exit codes",
+        "Every error is printed as `error: ...`, and where there is something to do next, as "
+        "`hint: ...` in the line below it. `fedse.FedSEError` and its subclasses carry the same "
+        "number as `exit_code` and the same hint as `hint`. What to do about each: "
+        "[troubleshooting](../how-to/troubleshooting.md).",
+    ),
+    "reference/api.md": (
+        "Python API",
+        "The public names of the package, `fedse.__all__`. They are imported from their modules "
+        "when they are first used, so `import fedse` loads no model library. What is promised "
+        "about them: [versions and releases](../explanation/releases.md).",
+    ),
+    "reference/compatibility.md": (
+        "Compatibility",
+        "What the package asks for, and what was really run. CI installs the pinned versions of "
+        "`.ci/constraints.txt` on Linux (x86-64) with two CPU cores; other versions inside the "
+        "range of `pyproject.toml` install, but no test has seen them.",
+    ),
+    "adr/index.md": (
+        "Decisions",
+        "One page per decision: context, decision, consequences, and what would change our mind.",
+    ),
+}
+
+# Fields that are spread with `**` in a call that emits an event.
+SPREAD = {"delivery.stats.model_dump()": [*ClientStats.model_fields]}
+
+# Those of them whose name says all, so that the code has no docstring for them.
+COUNTS = {
+    "played": "Episodes played in exploration.",
+    "succeeded": "Successful episodes among them.",
+    "broken": "Episodes in which the environment raised or did not answer.",
+    "steps": "Optimiser steps.",
+    "eval_played": "Held-out episodes played with the adapter the client was sent.",
+    "eval_succeeded": "Successful episodes among them.",
+    "rollout_seconds": "Seconds of exploration.",
+    "train_seconds": "Seconds of training.",
+    "eval_seconds": "Seconds of held-out episodes.",
+}
+
+# In the order of a run.
+EVENTS = {
+    "run.started": "the rounds begin, or go on after `committed` of them",
+    "round.started": "the adapter is about to be sent to the clients",
+    "answer.received": "a client's reply was read; `fault` is empty if it can be used",
+    "answer.abstained": "a site answered without a vote, by its own choice",
+    "answer.excluded": "a reply is not counted, and why",
+    "answer.late": "a reply came after its round; `again` if the same reply had been counted",
+    "eval.recorded": "a client's held-out games of the adapter after `round` are in the database",
+    "aggregate.started": "the replies are about to be merged",
+    "commit.started": "the merged adapter is about to be committed",
+    "round.committed": "the round is in the database",
+    "run.resumed": "the round loop ended early and was submitted again after `round`",
+    "run.interrupted": "Ctrl-C; `round` rounds are committed",
+    "run.finished": "all rounds are committed and the last adapter is measured",
+    "run.failed": "the run ended with an error; see [exit codes](exit-codes.md)",
+    "eval.started": "held-out games of the adapter that was sent begin",
+    "rollout.started": "exploration begins",
+    "rollout.progress": "more games of the exploration have ended",
+    "train.started": "fine-tuning on `lessons` episodes begins",
+    "upload.started": "the reply is about to be sent",
+    "site.paused": "the site's owner paused it, so it answers without a vote",
+    "site.vetoed": "the site does not train from this adapter; see `veto_drop`",
+}
+
+# Exit codes that are not those of an exception.
+OTHER_EXITS = {
+    0: "done",
+    1: "an error that is a bug in fedse; the traceback is printed",
+    2: "or the command line is wrong",
+    130: "stopped with Ctrl-C; committed rounds are kept",
+}
+
+PARTS = ("Functions", "Types", "Errors", "Other names")
+
+AREAS = {
+    "Python and systems": """\
+| what | tested | where |
+| --- | --- | --- |
+| Python 3.11 | yes | CI, all tests |
+| Python 3.12 | fast tests, all but one | 3.12.1 by hand, `just on 3.12`; below |
+| Python 3.13 | fast tests, all but one | 3.13.0 by hand, `just on 3.13`; below |
+| Python 3.14 | not tested | |
+| Linux, x86-64 | yes | CI |
+| Linux, other processors | not tested | |
+| macOS, Windows | not tested | file locks and the federation use Linux calls |
+| GPU | not tested | the in-process engine computes in float32 on the CPU |
+
+On 3.12 and 3.13, 2231 of the 2232 fast tests that ran passed. The one that failed makes the results
+page again: `sum` of floats is more exact there, and one mean that is 0.285 is shown as 0.29 instead
+of 0.28. The slow and the federated tests were run on 3.11 only.""",
+    "Core": "Installed with the package.",
+    "Models and training": "Extra `hf`. No inference server is used for rollouts.",
+    "Federation": (
+        "Extras `flower` and `simulation`. Flower is pinned exactly: a site replaces some names "
+        "inside it, see the [threat model](../explanation/threat-model.md)."
+    ),
+    "Environments and bridges": "Extras of the same names.",
+    "Looking and exporting": "Extras of the same names; `report` needs Jinja.",
+}
+
+ALL = "CI, all tests that need it"
+SKIPPED = "a test that runs where the package is installed; CI does not install it"
+HAND = "by hand, see the [lab notes](../lab-notes.md#bridges-against-the-real-thing)"
+COMPATIBILITY: dict[str, dict[str, str]] = {
+    "Core": dict.fromkeys(("cyclopts", "numpy", "pydantic", "rich", "tomlkit"), ALL),
+    "Models and training": {
+        **dict.fromkeys(("torch", "transformers", "peft", "safetensors"), ALL),
+        "trl": "nowhere; `scripts/train_with_trl.py` shows how to train on an export",
+        "vllm": "nowhere; not used",
+    },
+    "Federation": {
+        "flwr": "CI: simulation, deployment with TLS and node keys",
+        "ray": "CI: simulation",
+        "cryptography": ALL,
+    },
+    "Environments and bridges": {
+        "minigrid": ALL,
+        "rapidfuzz": ALL,
+        "gymnasium": ALL,
+        "mcp": "CI: a server process on the official SDK",
+        "websockets": "CI: the client side",
+        "openenv": f"version 0.10.0 {HAND}",
+        "starlette": "CI: the recording endpoint",
+        "uvicorn": "CI: the recording endpoint",
+    },
+    "Looking and exporting": {
+        "jinja2": ALL,
+        "inspect-ai": ALL,
+        "pyarrow": ALL,
+        "prometheus-client": ALL,
+        "tensorboard": ALL,
+        "trackio": SKIPPED,
+        "mlflow-skinny": SKIPPED,
+        "wandb": SKIPPED,
+    },
+}

@@ -1,0 +1,103 @@
+"""A third party's package adds environments, merges and select rules by being installed."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+import fedse
+from fedse.aggregate.merge import AGGREGATES
+from fedse.config.file import parse_config
+from fedse.config.keys import explain
+from fedse.drivers.run import run_local
+from fedse.errors import ConfigError, MachineError
+from fedse.method.select import SELECTS
+from fedse.plugins import ENVS, Variants, plugin_names
+from fedse.store.run import Run
+from fedse.testing import open_toy_site, toy_spec
+
+SAMPLE = Path(__file__).parents[1] / "plugins"
+TEXT = """
+[run]
+rounds = 2
+[rollout]
+episodes = 12
+[eval]
+episodes = 0
+[select]
+type = "sample-short"
+[aggregate]
+type = "sample-first"
+[[clients]]
+name = "a"
+env = "sample-coin"
+[[clients]]
+name = "b"
+env = "sample-coin"
+"""
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after `pip install fedse-sample`: its metadata and its module are on the path."""
+    monkeypatch.syspath_prepend(str(SAMPLE))
+
+
+def test_without_the_package_its_names_are_unknown():
+    with pytest.raises(ConfigError, match=r"select\.type must be one of 'success', 'all', got"):
+        parse_config(TEXT, "file")
+    assert plugin_names(ENVS) == ()
+
+
+@pytest.mark.usefixtures("installed")
+def test_installed_variants_are_used_by_a_run(tmp_path: Path):
+    config = parse_config(TEXT, "file")
+    with Run(tmp_path, config, toy_spec(), clock=time.time) as run:
+        run_local(run, open_site=open_toy_site)
+        results = list(run.results())
+        assert [result.voters for result in results] == [("a", "b"), ("a", "b")]
+        solo = parse_config(TEXT, "file").model_copy(update={"clients": config.clients[:1]})
+        with Run(tmp_path / "solo", solo, toy_spec(), clock=time.time) as alone:
+            run_local(alone, open_site=open_toy_site)
+            # The sample's merge takes the first voter's adapter, so b changes nothing.
+            assert [r.after for r in alone.results()] == [r.after for r in results]
+    kept = fedse.Buffer(tmp_path / "clients" / "a" / "buffer.db")
+    lengths = {len(lesson.turns) for lesson in kept.lessons("run", 2)}
+    kept.close()
+    assert lengths
+    assert lengths <= {1, 2}
+
+
+@pytest.mark.usefixtures("installed")
+def test_installed_variants_are_listed():
+    assert "sample-coin" in fedse.env_names()
+    assert fedse.make_env("sample-coin", {"tasks": 3}).name == "sample-coin"
+    assert list(AGGREGATES) == ["mean", "weighted", "sample-first"]
+    assert "sample-short" in SELECTS
+    assert len(SELECTS) == 3
+
+
+def test_a_built_in_name_cannot_be_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    info = tmp_path / "evil-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: evil\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[fedse.aggregates]\nmean = os:system\nbroken = no_such_module:merge\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert AGGREGATES["mean"].__module__ == "fedse.aggregate.merge"
+    assert list(AGGREGATES).count("mean") == 1
+    with pytest.raises(MachineError, match=r"plugin 'broken' of fedse.aggregates"):
+        AGGREGATES["broken"]
+
+
+def test_an_unknown_variant_says_what_was_probably_meant():
+    with pytest.raises(ConfigError, match="got 'maen', did you mean 'mean'"):
+        Variants("fedse.none", {"mean": 1})["maen"]
+    text = TEXT.replace("sample-short", "all").replace("sample-first", "maen")
+    with pytest.raises(ConfigError, match=r"aggregate\.type must be one of 'mean', 'weighted'"):
+        parse_config(text, "file")
+
+
+def test_the_settings_say_which_variants_there_are():
+    assert "one of 'mean', 'weighted'" in explain("aggregate.type")

@@ -1,0 +1,76 @@
+"""What a client says when its environment breaks: which, where, and how to check it."""
+
+from pathlib import Path
+
+import pytest
+
+from fedse.config.schema import Config
+from fedse.drivers.sites import Sites
+from fedse.envs.base import Step
+from fedse.errors import EnvError
+from fedse.events import silent
+from fedse.protocol import Delivery, Request
+from fedse.site.open import add_demonstrations, check_hint
+from fedse.testing import CoinWorld, open_toy_site, toy_adapter, toy_spec
+from fedse.types import ClientStats
+
+HERE = __name__
+CHECK = f"fedse env check {HERE}:Closed --option tasks=5"
+
+
+class Closed(CoinWorld):
+    """Raises at every action."""
+
+    def step(self, action: str) -> Step:
+        raise RuntimeError("the desk is closed")
+
+
+class Nameless(CoinWorld):
+    """Cannot tell its tasks."""
+
+    def tasks(self, split):
+        raise KeyError(split)
+
+
+def config(env: str, **sections: object) -> Config:
+    client = {"name": "a", "env": f"{HERE}:{env}", "options": {"tasks": 5}}
+    return Config.model_validate({"clients": [client], **sections})
+
+
+def asked(settings: Config, home: Path) -> Delivery:
+    adapter = toy_adapter(toy_spec(), 1)
+    request = Request(
+        experiment="run",
+        round=1,
+        agreed=settings.agreed_digest(),
+        spec=toy_spec().identity,
+        adapter=adapter.digest,
+        train=True,
+        evaluate=False,
+    )
+    sites = Sites(settings, home, lambda: 0.0, open_toy_site)
+    return sites.answer("a", request, adapter.to_bytes(), silent)
+
+
+def test_demonstrations_that_break_name_the_command_with_the_options(tmp_path: Path):
+    settings = config("Closed", buffer={"demonstrations": 3})
+    site = open_toy_site(settings, "a", tmp_path, clock=lambda: 0.0)
+    with pytest.raises(EnvError, match="all 3 demonstrations broke") as caught:
+        add_demonstrations(site, settings)
+    assert caught.value.hint == CHECK
+
+
+def test_episodes_that_break_are_the_fault_of_the_client_and_name_the_command(tmp_path: Path):
+    answer = asked(config("Closed", rollout={"episodes": 2}), tmp_path)
+    assert (answer.stats, answer.adapter) == (ClientStats(), None)
+    assert answer.fault.startswith("2 of 2 episodes broke, the first in task 'train-")
+    assert answer.fault.endswith(f"coin.step: RuntimeError: the desk is closed; next: {CHECK}")
+
+
+def test_a_world_that_cannot_tell_its_tasks_is_the_fault_of_the_client(tmp_path: Path):
+    assert asked(config("Nameless"), tmp_path).fault == "coin.tasks('train'): KeyError: 'train'"
+
+
+def test_a_program_is_not_checked_as_an_environment():
+    client = config("Closed").clients[0].model_copy(update={"env": "fedse.serve:Program"})
+    assert "fedse run CONFIG --set run.rounds=1" in check_hint(client)
