@@ -86,7 +86,8 @@ def test_success_rises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FEDSE_RUNS", str(tmp_path))
     monkeypatch.chdir(EXAMPLES)
     assert start(["run", f"{NAME}.toml", "--plain", "--name", "mine"]) == 0
-    events = [json.loads(line) for line in (tmp_path / "mine" / "events.jsonl").open()]
+    lines = (tmp_path / "mine" / "events.jsonl").read_text().splitlines()
+    events = [json.loads(line) for line in lines]
     won = [event["won"] for event in events if event["event"] == "eval.recorded"]
     assert len(won) == 5
     assert won[-1] > won[0]
