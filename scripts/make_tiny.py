@@ -15,12 +15,12 @@ from pathlib import Path
 from random import Random
 
 import torch
-from fedse.rollout import Game, scripted_episode
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from fedse.agent.prompt import Encoder
 from fedse.envs.base import ExpertEnv, make_env
+from fedse.method.rollout import Game, scripted_episode
 from fedse.seeds import seed_of
 from fedse.train.batch import make_batch
 from fedse.types import Trajectory

@@ -27,6 +27,7 @@ def resume_verb(
     """The run has all its rounds; the result is the same as without the stop."""
     path = find_run(run, running.root_of(None))
     mode = mode_of(sys.stderr, json=json, plain=plain)
-    with shown(mode, load_config(path / "config.resolved.toml")) as observer:
+    config, log = load_config(path / "config.resolved.toml"), path / "events.jsonl"
+    with shown(mode, config, log=log) as observer:
         result = running.resume(path, engine=engine, on_event=observer)
     print_result(result, mode)

@@ -222,6 +222,20 @@ def _names(node: ast.expr) -> set[str]:
     return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
 
 
+BESIDE = sorted({*(ROOT / "scripts").glob("*.py"), *(ROOT / "examples").rglob("*.py")})
+
+
+@pytest.mark.parametrize("path", BESIDE, ids=lambda path: path.name)
+def test_what_is_beside_the_package_imports_modules_that_exist(path: Path):
+    imported = {
+        node.module.removeprefix("fedse").removeprefix(".")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "fedse"
+    }
+    known = {*SOURCES, *(module.removesuffix("__init__").rstrip(".") for module in SOURCES)}
+    assert imported - known == set()
+
+
 def test_no_cupboards():
     for path in FILES:
         words = set(module_of(path).replace(".", "_").split("_"))

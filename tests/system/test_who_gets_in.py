@@ -221,7 +221,7 @@ def pushed(standing: Standing, **said: object) -> Answer:
     [
         ({"src_node_id": "beta", "reply_to_message_id": "m"}, "not from the node"),
         ({"src_node_id": 1, "reply_to_message_id": "m"}, "not from the node"),
-        ({}, "no reply"),
+        ({}, "is not a reply"),
         ({"src_node_id": "beta"}, "not from the node"),
     ],
     ids=["as beta", "as the SuperLink", "no reply", "as beta, no reply"],
