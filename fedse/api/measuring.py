@@ -98,6 +98,7 @@ def _measure(run: Run, config: Config, round: int, emit: Emit) -> dict[str, Clie
         for client in (client.name for client in config.clients):
             site = open_site(config, client, Path(home) / client, clock=time.time)
             stats[client] = client_eval(adapter, site, config, round=round, emit=emit)
+            site.buffer.close()
     return stats
 
 

@@ -38,6 +38,10 @@ class InProcess:
             if client.name not in skip:
                 yield self._sites.answer(client.name, request, data, self._run.emit)
 
+    def close(self) -> None:
+        """No file of a client is open any more."""
+        self._sites.close()
+
 
 @contextmanager
 def worker_pool(run: Run, open_site: OpenSite) -> Iterator[Ask]:

@@ -46,6 +46,10 @@ class Pooled:
         for delivery in deliveries:
             yield delivery if delivery.exclusion else _with_adapter(delivery, fitted)
 
+    def close(self) -> None:
+        """No file of a client is open any more."""
+        self._sites.close()
+
     def _fit(self, clients: Sequence[str], request: Request, adapter: Adapter) -> Fitted | None:
         history = self._run.config.buffer.history
         lessons: list[Trajectory] = []

@@ -1,6 +1,7 @@
 """Run a whole experiment on this machine, with the driver its settings ask for."""
 
 import time
+from contextlib import closing
 
 from fedse.drivers.local import InProcess, worker_pool
 from fedse.drivers.loop import federate
@@ -13,9 +14,9 @@ from fedse.types import Adapter, Clock
 
 def run_local(run: Run, *, clock: Clock = time.time, open_site: OpenSite = open_site) -> Adapter:
     """The whole experiment on this machine; the final global adapter."""
-    if run.config.buffer.pooled:
-        return federate(run, Pooled(run, clock, open_site), clock=clock)
-    if run.config.run.workers == 1:
-        return federate(run, InProcess(run, clock, open_site), clock=clock)
+    if run.config.run.workers == 1 or run.config.buffer.pooled:
+        driver = Pooled if run.config.buffer.pooled else InProcess
+        with closing(driver(run, clock, open_site)) as here:
+            return federate(run, here, clock=clock)
     with worker_pool(run, open_site) as ask:
         return federate(run, ask, clock=clock)

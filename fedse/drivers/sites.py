@@ -37,3 +37,9 @@ class Sites:
             hint = f"; next: {error.hint}" if error.hint else ""
             return undelivered(client, "failed", f"{error}{hint}")
         return Delivery(client, reply.stats, reply.adapter)
+
+    def close(self) -> None:
+        """No file of a client is open any more."""
+        for site in self._open.values():
+            site.buffer.close()
+        self._open.clear()
