@@ -34,7 +34,8 @@ def test_equal_content_is_an_equal_digest():
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
 )  # fmt: skip
 
 
@@ -47,7 +48,7 @@ def test_canonical_json_is_what_signatures_and_digests_were_made_of(value: objec
     assert canonical_json(json.loads(canonical_json(value))) == canonical_json(value)
 
 
-@given(st.dictionaries(st.text(), JSON))
+@given(st.dictionaries(st.text(max_size=9), JSON, max_size=4))
 def test_canonical_json_knows_no_order(value: dict[str, object]):
     assert canonical_json(dict(reversed(value.items()))) == canonical_json(value)
 
