@@ -49,12 +49,15 @@ def run_here(path: Path) -> str:
     return run_local(run, open_site=open_toy_site).digest
 
 
+# A shell that starts something in the background has it ignore Ctrl-C, and so whatever that starts.
+LISTENS = "signal.signal(signal.SIGINT, signal.default_int_handler)"
 RUN = """
-import sys
+import signal, sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
 from tests.drivers.test_workers import run_here
 if __name__ == "__main__":
+    {listens}
     try:
         run_here(Path(sys.argv[1]))
     except KeyboardInterrupt:
@@ -76,7 +79,7 @@ def begun(path: Path) -> set[object]:
 def interrupted(path: Path, when: Callable[[], bool], code: str = RUN) -> tuple[float, str]:
     """Seconds from Ctrl-C to the end of the script, and what it said."""
     script = path.with_suffix(".py")
-    script.write_text(code.format(root=str(ROOT), folder=str(path.parent)))
+    script.write_text(code.format(root=str(ROOT), folder=str(path.parent), listens=LISTENS))
     command = [sys.executable, str(script), str(path)]
     # Ctrl-C in a terminal reaches the whole group, the workers too.
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, process_group=0) as run:
@@ -87,7 +90,10 @@ def interrupted(path: Path, when: Callable[[], bool], code: str = RUN) -> tuple[
             time.sleep(0.02)
         asked = time.monotonic()
         os.killpg(run.pid, signal.SIGINT)
-        _, said = run.communicate(timeout=60)
+        try:
+            _, said = run.communicate(timeout=60)
+        finally:
+            run.kill()
         return time.monotonic() - asked, said
 
 
@@ -116,12 +122,13 @@ def test_ctrl_c_in_a_round_with_two_workers(tmp_path: Path, monkeypatch: pytest.
 
 
 STARTING = """
-import sys
+import signal, sys
 from pathlib import Path
 sys.path[:0] = [{root!r}, {folder!r}]
 import slow_to_import
 from fedse.drivers.workers import worker_processes
 if __name__ == "__main__":
+    {listens}
     try:
         with worker_processes(1) as workers:
             workers.submit(slow_to_import.work).result()
