@@ -156,6 +156,8 @@ class BadLine:
         self.connections = 0
         self._to_port, self._ordered = to_port, set[str]()
         self._wires, self._alone = set[Wire](), 0.0
+        self._held: list[Wire] = []
+        """Over for the site; the server's end is open until the line is closed."""
         self._socket = socket.create_server((HOST, 0))
         self.port = int(self._socket.getsockname()[1])
         self._open = threading.Event()
@@ -207,6 +209,8 @@ class BadLine:
         async with await asyncio.start_server(self._met, sock=self._socket):
             self._open.set()
             await self._closing.wait()
+            for wire in (*self._wires, *self._held):
+                wire.break_off()
 
     async def _met(self, from_site: asyncio.StreamReader, to_site: asyncio.StreamWriter) -> None:
         self.connections += 1
@@ -225,6 +229,8 @@ class BadLine:
         with suppress(asyncio.CancelledError):
             await wire.run()
         self._wires.discard(wire)
+        if wire.swallows:
+            self._held.append(wire)
 
 
 async def deliver(due: Due, writer: asyncio.StreamWriter) -> None:
