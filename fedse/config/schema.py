@@ -75,15 +75,14 @@ class RunSection(Section):
 
 class ModelSection(Section):
     base: str = "tiny"
-    """`tiny`, `tiny-five` (both come with the package) or a folder with a Hugging Face model."""
+    """`tiny`, `tiny-five` (both come with the package), a name `fedse model get` knows, a folder with
+    a Hugging Face model, or `owner/name@revision` of a model hub."""
     rank: Positive = 8
     """LoRA rank (paper: 8)."""
     alpha: Annotated[float, Field(gt=0)] = 16.0
     """LoRA alpha (paper: 16)."""
     targets: tuple[str, ...] = ("all-linear",)
     """Module suffixes that get an adapter; `all-linear` = every linear layer but the head."""
-    threads: Positive = 1
-    """CPU threads of torch; part of what makes a digest reproducible."""
 
 
 class RolloutSection(Section):
@@ -181,6 +180,58 @@ class ClientSection(Section):
     """[k, n]: this client's training tasks are every n-th from the k-th on; unset = all."""
     options: dict[str, Any] = {}
     """Arguments of the environment."""
+    step_seconds: Annotated[float, Field(gt=0)] = 600.0
+    """Seconds the environment may take for one answer; then the episode counts as broken. Only
+    with `engine.type = "vllm"`, where environments run in threads of their own."""
+
+
+class EngineSection(Section):
+    """What generates the agent's replies here: this machine's own business, never agreed."""
+
+    type: Literal["in-process", "vllm"] = "in-process"
+    """`in-process` = transformers in this process, in lock step, the same bits every time;
+    `vllm` = a vLLM server over HTTP, where no episode waits for another."""
+    url: str | None = None
+    """A vLLM server that you run, as `http://127.0.0.1:8000`; unset = fedse starts one."""
+    python: str | None = None
+    """The interpreter of the environment vLLM is installed in; needed to start a server."""
+    adapters: Literal["lora", "merged"] = "lora"
+    """How an adapter gets into the server: as LoRA under its digest, or merged into the weights
+    (one adapter at a time; several times faster on a CPU)."""
+    precision: Literal["bfloat16", "float16", "float32"] = "bfloat16"
+    """Number format of the weights in a server that fedse starts."""
+    memory: Annotated[float, Field(gt=0)] = 2.0
+    """GB a server that fedse starts keeps free for the keys and values of open episodes."""
+    cores: str | None = None
+    """CPU cores of a server that fedse starts without a GPU, as `0-3`; unset = all of them."""
+    arguments: tuple[str, ...] = ()
+    """Further command-line arguments of a server that fedse starts."""
+    in_flight: Positive = 64
+    """Episodes that are played at the same time."""
+    patience: Annotated[float, Field(gt=0)] = 600.0
+    """Seconds to wait for one reply, and for a server that starts or was killed."""
+    sleep: bool = False
+    """The server gives its GPU memory back while the trainer works (vLLM's sleep mode)."""
+    key: str | None = None
+    """Name of the environment variable that holds the server's API key."""
+
+
+class TrainerSection(Section):
+    """What the adapter is trained on here: this machine's own business, never agreed."""
+
+    device: str = "cpu"
+    """`cpu`, `cuda`, `cuda:1`, ...; also where the in-process engine computes."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Number format of the frozen base model; the adapter is always trained in float32."""
+    threads: Positive = 1
+    """CPU threads of torch; part of what makes a digest reproducible."""
+    max_tokens: Positive | None = None
+    """Tokens computed at once, padding included: a batch with more is computed in pieces of similar
+    length and the gradients are added up. Unset = a whole batch at once."""
+    checkpointing: bool = False
+    """Compute activations again instead of keeping them: slower, with less memory."""
+    processes: Positive = 1
+    """Processes that train together, started by `accelerate launch`; 1 = no process of its own."""
 
 
 class Config(Section):
@@ -194,6 +245,8 @@ class Config(Section):
     train: TrainSection = TrainSection()
     aggregate: AggregateSection = AggregateSection()
     eval: EvalSection = EvalSection()
+    engine: EngineSection = EngineSection()
+    trainer: TrainerSection = TrainerSection()
     clients: Annotated[tuple[ClientSection, ...], Field(min_length=1)]
 
     @field_validator("clients")
@@ -219,15 +272,17 @@ class Config(Section):
     def agreed_digest(self) -> str:
         """Digest of what all members must have agreed on.
 
-        Where the base model lies and how work is spread are each member's own; that the models
-        are the same is the adapter spec's business.
+        Where the base model lies, which hardware computes and how work is spread are each member's
+        own; that the models are the same is the adapter spec's business.
         """
         shared = self.model_dump(
             mode="json",
             exclude={
                 "clients": True,
+                "engine": True,
+                "trainer": True,
                 "run": {"workers"},
-                "model": {"base", "threads"},
+                "model": {"base"},
                 "buffer": {"keep_played"},
             },
         )

@@ -34,7 +34,7 @@ def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], fl
     member = config.client(client)
     make = partial(make_env, member.env, member.options)
     env, path, spec = make(), base_path(config.model.base), spec_of(config)
-    prepare_torch(config.model.threads)
+    prepare_torch(config.trainer.threads)
     engine, trainer = engine_for(path, spec), trainer_for(path, spec)
     require_prompt_fits(make, engine.encoder, config, member)
 

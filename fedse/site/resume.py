@@ -36,10 +36,10 @@ def keeping_in(buffer: Buffer, config: Config, client: str, spec: AdapterSpec) -
 
 def _setting(config: Config, client: str, spec: AdapterSpec) -> list[object]:
     """Everything besides the games themselves that decides how a client's games go."""
-    world, model = config.client(client), config.model
+    world = config.client(client)
     agreed, base = config.agreed_digest(), spec.identity
     # The number of threads can change the last bit of a sum.
-    return [__version__, agreed, base, model.threads, repr(world)]
+    return [__version__, agreed, base, config.engine.type, config.trainer.threads, repr(world)]
 
 
 def _part(chunk: Chunk, experiment: str, setting: str) -> RolloutPart:

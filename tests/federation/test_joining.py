@@ -127,7 +127,7 @@ def test_what_is_the_sites_own_may_be_changed(scene: Scene):
     home = scene.join()
     file = home.path / "experiment.toml"
     file.write_text(file.read_text().replace("threads = 1", "threads = 2"))
-    assert open_home(home.path).config.model.threads == 2
+    assert open_home(home.path).config.trainer.threads == 2
 
 
 def test_a_half_made_folder_is_no_federation(scene: Scene):
