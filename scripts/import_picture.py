@@ -27,12 +27,12 @@ DRAWING = '%%{init: {"flowchart": {"wrappingWidth": 340, "rankSpacing": 24}}}%%'
 
 # Bottom to top. A room may import rooms of the rows above its own in this list, and no others.
 ROWS = (
-    "types errors events faults ports seeds suggest waiting _version",
-    "plugins protocol agent",
+    "types errors events faults seeds suggest waiting _version",
+    "plugins ports protocol agent processes",
     "config envs",
     "adapters aggregate stats train envs.babyai envs.bridges envs.maze envs.textcraft envs.webshop"
     " envs.wordle",
-    "store observers",
+    "store observers engine",
     "method ledger",
     "results exports envs.conformance serve",
     "site report doctor",

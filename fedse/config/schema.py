@@ -75,8 +75,8 @@ class RunSection(Section):
 
 class ModelSection(Section):
     base: str = "tiny"
-    """`tiny`, `tiny-five` (both come with the package), a name `fedse model get` knows, a folder with
-    a Hugging Face model, or `owner/name@revision` of a model hub."""
+    """`tiny`, `tiny-five` (both come with the package), a name `fedse model get` knows, a folder
+    with a Hugging Face model, or `owner/name@revision` of a model hub."""
     rank: Positive = 8
     """LoRA rank (paper: 8)."""
     alpha: Annotated[float, Field(gt=0)] = 16.0
@@ -206,6 +206,9 @@ class EngineSection(Section):
     """CPU cores of a server that fedse starts without a GPU, as `0-3`; unset = all of them."""
     arguments: tuple[str, ...] = ()
     """Further command-line arguments of a server that fedse starts."""
+    folder: str | None = None
+    """Where adapters are put for the server to read, under the same path on both sides; unset =
+    the client's own folder."""
     in_flight: Positive = 64
     """Episodes that are played at the same time."""
     patience: Annotated[float, Field(gt=0)] = 600.0

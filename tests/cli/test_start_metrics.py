@@ -16,7 +16,7 @@ needs("flwr", "prometheus_client")
 from fedse.cli.app import start
 from fedse.federation.folder import Federation
 from fedse.flower.ops import serve_federation
-from fedse.flower.ops.processes import free_ports
+from fedse.ports import free_ports
 from tests.federation.rounds_without_sites import run_all_rounds
 from tests.federation.scene import Scene
 

@@ -25,7 +25,7 @@ from fedse.envs.bridges.http_json import ask
 from fedse.envs.bridges.openenv_ws import OpenEnv
 from fedse.envs.conformance.check import check_env
 from fedse.errors import ConfigError, EnvError
-from fedse.flower.ops.processes import free_ports
+from fedse.ports import free_ports
 from tests.needs import optional
 
 HERE = Path(__file__).parent

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from fedse.cli.app import start
-from fedse.flower.ops.processes import free_ports
+from fedse.ports import free_ports
 from tests.exports.toy_run import make_run
 from tests.needs import needs
 

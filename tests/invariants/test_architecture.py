@@ -39,7 +39,7 @@ ALLOWED = {
     "urllib": (),
     "mcp": ("envs.bridges.mcp_server",),
     "anyio": ("envs.bridges.mcp_server",),
-    "psutil": ("flower.ops.orphans", "ports"),
+    "psutil": ("processes.orphans", "ports"),
     "torch": ("train", "agent.hf", "agent.loaded"),
     "transformers": ("agent.hf", "agent.loaded", "agent.tokens"),
     "peft": ("train",),

@@ -22,8 +22,8 @@ from fedse.config.file import dump_config
 from fedse.config.schema import Config
 from fedse.drivers.run import run_local
 from fedse.federation.keys import make_node_key
+from fedse.flower.ops.commands import command, environment, healthy
 from fedse.flower.ops.deployment import deployed, run_app
-from fedse.flower.ops.processes import command, environment, healthy
 from fedse.flower.ops.simulation import run_simulation
 from fedse.store.run_folder import create_run, open_run
 from fedse.types import RoundResult

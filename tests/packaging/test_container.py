@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fedse.flower.ops.processes import QUIET
+from fedse.flower.ops.commands import QUIET
 from tests.packaging.shipped import PACKAGING, unknown_options
 
 ROOT = Path(__file__).parents[2]

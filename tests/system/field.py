@@ -23,7 +23,8 @@ from fedse.federation.folder import Card, Federation
 from fedse.federation.home import agreed_config, join
 from fedse.federation.invite import read_invite
 from fedse.flower.messages.bundle import own_digest
-from fedse.flower.ops.processes import QUIET, free_ports
+from fedse.flower.ops.commands import QUIET
+from fedse.ports import free_ports
 from fedse.store.run_folder import create_run, open_run
 from fedse.types import RoundResult
 

@@ -17,8 +17,8 @@ from tests.needs import needs
 
 needs("flwr", "torch", "jinja2", "nginx", "jq", "pgrep")
 
-from fedse.flower.ops.processes import free_ports
 from fedse.ledger.record import verify_ledger
+from fedse.ports import free_ports
 from fedse.store.run import Run
 from fedse.store.run_folder import open_run
 from fedse.types import RoundResult

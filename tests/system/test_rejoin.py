@@ -29,9 +29,9 @@ from fedse.federation.enrolment import read_request
 from fedse.federation.folder import Card, Federation
 from fedse.federation.home import Home, agreed_config, join
 from fedse.federation.invite import read_invite
-from fedse.flower.ops.processes import free_ports
 from fedse.flower.ops.serve_federation import serving
 from fedse.flower.patches.presence import read_presence
+from fedse.ports import free_ports
 
 # More than a SuperNode sleeps (3 s) and the SuperLink waits for a lock (5 s).
 LOCKED_SECONDS = 9.0

@@ -40,8 +40,8 @@ from fedse.federation.home import agreed_config, join
 from fedse.federation.invite import read_invite
 from fedse.federation.keys import NodeKey, make_identity, make_node_key
 from fedse.federation.nginx import FLEET_ROUTES
-from fedse.flower.ops.processes import free_ports
 from fedse.flower.ops.serve_federation import serving, sync_nodes
+from fedse.ports import free_ports
 
 pytestmark = [pytest.mark.federated, pytest.mark.slow]
 

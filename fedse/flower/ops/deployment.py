@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from fedse.config.file import load_config
 from fedse.federation.keys import Identity, NodeKey, make_identity, make_node_key
-from fedse.flower.ops.processes import Processes, command, environment, free_ports
+from fedse.flower.ops.commands import command, environment
 from fedse.flower.ops.superlink import (
     CONNECTION,
     START_SECONDS,
@@ -23,6 +23,8 @@ from fedse.flower.ops.superlink import (
     submit,
     write_connection,
 )
+from fedse.ports import free_ports
+from fedse.processes.group import Processes
 
 PRESENCE = "node.id"
 

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from fedse.errors import RunError
 from fedse.events import read_events
-from fedse.flower.ops.restart import Tell
+from fedse.processes.restart import Tell
 from fedse.store.lock import is_locked
 from fedse.store.run_folder import open_run
 from fedse.waiting import wait_until

@@ -16,8 +16,7 @@ from pathlib import Path
 from fedse.errors import MachineError, RunError
 from fedse.federation.folder import Federation, write_nodes
 from fedse.federation.nginx import listen_address
-from fedse.flower.ops.processes import Processes, Started, command, environment, healthy, tail
-from fedse.flower.ops.restart import RestartingProcess, Tell
+from fedse.flower.ops.commands import command, environment, healthy
 from fedse.flower.ops.resubmit import run_to_end
 from fedse.flower.ops.superlink import (
     CONNECTION,
@@ -29,6 +28,8 @@ from fedse.flower.ops.superlink import (
     write_connection,
 )
 from fedse.ports import why_not_free
+from fedse.processes.group import Processes, Started, tail
+from fedse.processes.restart import RestartingProcess, Tell
 from fedse.store.lock import locked
 from fedse.waiting import wait_until
 

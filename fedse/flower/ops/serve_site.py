@@ -12,11 +12,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fedse.federation.home import Home
+from fedse.flower.ops.commands import environment
 from fedse.flower.ops.deployment import SitePlace, node_command, worker_command
-from fedse.flower.ops.processes import Processes, Started, environment, free_ports
-from fedse.flower.ops.restart import RestartingProcess, Tell
 from fedse.flower.ops.superlink import START_SECONDS
 from fedse.flower.patches.bundle_guard import write_launchers
+from fedse.ports import free_ports
+from fedse.processes.group import Processes, Started
+from fedse.processes.restart import RestartingProcess, Tell
 from fedse.store.lock import locked
 
 LOOK_SECONDS = 0.5

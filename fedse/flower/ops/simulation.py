@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from fedse.config.file import load_config
 from fedse.config.schema import Config
-from fedse.flower.ops.processes import Processes, environment, free_ports
+from fedse.flower.ops.commands import environment
 from fedse.flower.ops.superlink import (
     START_SECONDS,
     final_digest,
@@ -21,6 +21,8 @@ from fedse.flower.ops.superlink import (
     submit,
     write_connection,
 )
+from fedse.ports import free_ports
+from fedse.processes.group import Processes
 
 
 def run_simulation(run_dir: Path, folder: Path) -> str:

@@ -14,7 +14,8 @@ from fedse.config.schema import Config
 from fedse.errors import RunError
 from fedse.federation.keys import Identity
 from fedse.flower.messages.bundle import write_app
-from fedse.flower.ops.processes import Processes, command, healthy
+from fedse.flower.ops.commands import command, healthy
+from fedse.processes.group import Processes
 from fedse.store.run_folder import open_run
 
 START_SECONDS = 120.0

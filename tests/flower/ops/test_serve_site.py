@@ -22,9 +22,9 @@ from fedse.cli.federation import end_on_sigterm, require_flower
 from fedse.errors import MachineError, RunError, StoreError
 from fedse.flower.ops import serve_federation, serve_site
 from fedse.flower.ops.deployment import SitePlace, node_command
-from fedse.flower.ops.processes import Processes, Started
-from fedse.flower.ops.restart import HOPELESS, PAUSES, STEADY_SECONDS, RestartingProcess
 from fedse.flower.patches.bundle_guard import write_launchers
+from fedse.processes.group import Processes, Started
+from fedse.processes.restart import HOPELESS, PAUSES, STEADY_SECONDS, RestartingProcess
 from tests.federation.scene import Scene
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from fedse.errors import RunError
-from fedse.flower.ops.processes import Processes, Started, tail
+from fedse.processes.group import Processes, Started, tail
 
 # Seconds before it is started again; the last counts for all further ones. A server refuses a
 # node it does not know yet, and for a minute one that it believes online.

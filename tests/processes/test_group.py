@@ -17,10 +17,13 @@ from tests.needs import needs
 
 needs("cryptography")
 
+from fedse import ports
 from fedse.errors import MachineError, RunError
 from fedse.federation.keys import make_identity, make_node_key
-from fedse.flower.ops import processes
-from fedse.flower.ops.processes import QUIET, Processes, environment, free_ports, healthy
+from fedse.flower.ops.commands import QUIET, environment, healthy
+from fedse.ports import free_ports
+from fedse.processes import group as processes
+from fedse.processes.group import Processes
 from tests.toys.federation import lives
 
 PYTHON = sys.executable
@@ -91,7 +94,7 @@ def test_flower_is_told_to_be_quiet(tmp_path: Path):
 
 
 def test_a_port_is_given_to_one_process_only_while_it_lives():
-    code = "from fedse.flower.ops.processes import free_ports; print(*free_ports(6)); input()"
+    code = "from fedse.ports import free_ports; print(*free_ports(6)); input()"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with (
         subprocess.Popen(python(code), **pipes) as one,
@@ -109,7 +112,7 @@ def test_a_port_is_given_to_one_process_only_while_it_lives():
 def test_a_port_that_somebody_listens_at_is_not_given(monkeypatch: pytest.MonkeyPatch):
     with socket.create_server(("0.0.0.0", 0)) as everywhere:
         port = everywhere.getsockname()[1]
-        monkeypatch.setattr(processes, "PORTS", range(port, port + 1))
+        monkeypatch.setattr(ports, "PORTS", range(port, port + 1))
         with pytest.raises(MachineError, match=f"no 1 ports are free from {port} to {port}"):
             free_ports(1)
 

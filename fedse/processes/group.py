@@ -1,4 +1,4 @@
-"""Start the processes of a federation, notice when one dies, end them all.
+"""Start processes, notice when one dies, end them all.
 
 Every process leads a group of its own, so ending the group ends what it started; its output goes
 to one file named after it. Nothing else is touched, except what an earlier owner of the same
@@ -8,41 +8,23 @@ logs had started and recorded before it was killed.
 import os
 import re
 import secrets
-import shutil
 import signal
-import socket
-import ssl
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-import httpx
-
-from fedse.errors import MachineError, RunError
-from fedse.flower.ops.orphans import Process, end_orphans, identify, write_process_list
+from fedse.errors import RunError
+from fedse.processes.orphans import Process, end_orphans, identify, write_process_list
 from fedse.waiting import wait_until
 
-# Flower needs each of these separately; without them it calls home or runs an installer.
-QUIET = {
-    "FLWR_TELEMETRY_ENABLED": "0",
-    "FLWR_DISABLE_UPDATE_CHECK": "1",
-    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "HF_HUB_OFFLINE": "1",
-    "OMP_WAIT_POLICY": "PASSIVE",
-}
 END_SECONDS = 15.0
 LOOK_SECONDS = 0.2
 LAST_LINES = 12
 KEPT_LOGS = 20
-# Below those that kernels give out, also for outgoing connections: nobody gets one by chance.
-PORTS = range(20_000, 30_000)
 
 
 class Started(NamedTuple):
@@ -148,70 +130,6 @@ class Processes:
         write_process_list(
             self._roll, [process for process in self._identities.values() if process]
         )
-
-
-def environment(flower_home: Path) -> dict[str, str]:
-    """What Flower's commands need: themselves on PATH, this fedse, their own home, silence."""
-    bin_folder = str(Path(sys.executable).parent)
-    package = str(Path(__file__).resolve().parents[3])
-    given = os.environ
-    return {
-        **given,
-        **QUIET,
-        "FLWR_HOME": str(flower_home),
-        "PATH": os.pathsep.join([bin_folder, *filter(None, [given.get("PATH")])]),
-        "PYTHONPATH": os.pathsep.join([package, *filter(None, [given.get("PYTHONPATH")])]),
-    }
-
-
-def command(name: str) -> str:
-    """The path of one of Flower's commands in this Python's environment."""
-    path = shutil.which(name, path=str(Path(sys.executable).parent))
-    if path is None:
-        raise MachineError(
-            f"{name} is not installed beside {sys.executable}",
-            hint="pip install 'fed-se[flower]'",
-        )
-    return path
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of the loopback address that nobody uses; no caller gets them while this process lives.
-
-    The UDP port of the same number is a mark for the others. It stays with this process to its end
-    and is in the way of no server, which uses TCP.
-    """
-    ports = list(islice(filter(_take_port, PORTS), count))
-    if len(ports) < count:
-        raise MachineError(
-            f"no {count} ports are free from {PORTS.start} to {PORTS.stop - 1}", hint="ss -ltnu"
-        )
-    return ports
-
-
-def _take_port(port: int) -> bool:
-    """Whether the port was free and is marked as ours from here on."""
-    mark = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    try:
-        mark.bind(("127.0.0.1", port))
-        socket.create_server(("127.0.0.1", port)).close()
-    except OSError:
-        mark.close()
-        return False
-    mark.detach()
-    return True
-
-
-def healthy(address: str, ca: Path | None) -> bool:
-    """A SuperLink answers at `address`, with a certificate of `ca` if one is given."""
-    url = f"{'https' if ca else 'http'}://{address}/health"
-    # Without TLS nothing is verified; httpx would read all authorities for nothing.
-    verify = ssl.create_default_context(cafile=ca) if ca else False
-    try:
-        answer = httpx.get(url, timeout=2, verify=verify, trust_env=False)
-    except httpx.HTTPError:
-        return False
-    return answer.status_code == httpx.codes.OK
 
 
 def _poll(ready: Callable[[], bool], seconds: float, check: Callable[[], None]) -> bool:

@@ -12,9 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fedse.flower.ops import orphans, processes
-from fedse.flower.ops.orphans import born, end_orphans, identify, lives
-from fedse.flower.ops.processes import Processes
+from fedse.processes import group as processes
+from fedse.processes import orphans
+from fedse.processes.group import Processes
+from fedse.processes.orphans import born, end_orphans, identify, lives
 from tests.needs import lacking
 
 if not orphans._BOOT.exists():
@@ -23,7 +24,7 @@ if not orphans._BOOT.exists():
 OWNER = """
 import os, sys, time
 from pathlib import Path
-from fedse.flower.ops.processes import Processes
+from fedse.processes.group import Processes
 running = Processes(Path(sys.argv[1]), os.environ)
 child = running.start("worker", [sys.executable, "-c", sys.argv[2]])
 while "up" not in child.log.read_text():
@@ -139,7 +140,7 @@ def test_what_a_living_owner_runs_is_left_alone(tmp_path: Path):
         with Processes(tmp_path, os.environ) as second:
             assert second.end_orphans() == []
             second.succeed({"register": [sys.executable, "-c", ""]}, seconds=20)
-        code = "import sys, pathlib; from fedse.flower.ops.orphans import end_orphans\n"
+        code = "import sys, pathlib; from fedse.processes.orphans import end_orphans\n"
         code += "print(end_orphans(pathlib.Path(sys.argv[1]), seconds=1))"
         done = subprocess.run(
             [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
