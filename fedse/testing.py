@@ -19,7 +19,7 @@ from fedse.method.rollout import rollout
 from fedse.method.site import Site, tasks_of
 from fedse.seeds import seed_of
 from fedse.site.open import recording
-from fedse.site.resume import keeping_in
+from fedse.site.resume import KeepInBuffer
 from fedse.store.buffer import Buffer
 from fedse.types import Adapter, AdapterSpec, Fitted, Split, Task, TensorSpec, Trajectory
 
@@ -86,7 +86,7 @@ def open_toy_site(config: Config, client: str, home: Path, *, clock: Callable[[]
     member = config.client(client)
     make, buffer = partial(make_env, member.env, member.options), Buffer(home / "buffer.db")
     spec = toy_spec()
-    keep = keeping_in(buffer, config, client, spec)
+    keep = KeepInBuffer(buffer, config, client, spec)
     return Site(
         client,
         spec,

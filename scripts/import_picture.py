@@ -28,13 +28,13 @@ DRAWING = '%%{init: {"flowchart": {"wrappingWidth": 340, "rankSpacing": 24}}}%%'
 # Bottom to top. A room may import rooms of the rows above its own in this list, and no others.
 ROWS = (
     "types errors events faults seeds suggest waiting _version",
-    "plugins ports protocol agent processes",
+    "plugins ports protocol agent",
     "config envs",
     "adapters aggregate stats train envs.babyai envs.bridges envs.maze envs.textcraft envs.webshop"
     " envs.wordle",
-    "store observers engine",
-    "method ledger",
-    "results exports envs.conformance serve",
+    "store observers",
+    "method ledger processes",
+    "results exports envs.conformance serve engine",
     "site report doctor",
     "drivers federation testing",
     "reproduce flower.messages",

@@ -44,6 +44,11 @@ class Encoder:
         text = self._after_action(dialogue.observation)
         return self._encode(text if closed else self._tokenizer.eos_token + text)
 
+    @property
+    def end_id(self) -> int:
+        """The token that ends an action."""
+        return self._tokenizer.eos_token_id
+
     def action(self, text: str) -> tuple[int, ...]:
         """The tokens a model would have sampled to say `text` and stop."""
         return self._encode(text + self._tokenizer.eos_token)
@@ -69,6 +74,11 @@ class Encoder:
 
     def _encode_once(self, text: str) -> tuple[int, ...]:
         return tuple(self._tokenizer.encode(text, add_special_tokens=False))
+
+
+def tokens_so_far(dialogue: Dialogue) -> tuple[int, ...]:
+    """What the model was given and what it sampled in the turns before this one."""
+    return tuple(i for turn in dialogue.turns for i in (*turn.context_ids, *turn.action_ids))
 
 
 def _after_action(tokenizer: Tokenizer) -> Any:

@@ -29,6 +29,8 @@ SHIPPED: Mapping[str, tuple[str, str]] = {
     "one-world": ("fedse.reproduce", "one-world.toml"),
 }
 """Experiments that come with the package: the package and the file in it."""
+OWN_SECTIONS = ("engine", "trainer")
+"""What a site decides alone: in its site.toml, never in what is agreed."""
 
 
 class _Problem(NamedTuple):
@@ -69,7 +71,21 @@ def parse_config(text: str, source: str, overrides: Sequence[str] = ()) -> Confi
     """The checked experiment in `text`; errors name `source` as the file."""
     raw, places = _parse(text, source)
     refused = [_override(raw, places, override) for override in overrides]
-    problems = [*filter(None, refused), *_unsupported(raw, ())]
+    return _checked(raw, places, source, [*filter(None, refused)])
+
+
+def with_own_settings(config: Config, path: Path) -> Config:
+    """`config` with the tables of OWN_SECTIONS as a site's own file has them; others stay."""
+    raw, places = _parse(experiment_text(path), str(path))
+    own = {name: raw[name] for name in OWN_SECTIONS if name in raw}
+    rest = config.model_dump(mode="json", exclude={*OWN_SECTIONS}, exclude_none=True)
+    return _checked({**rest, **own}, places, str(path), [])
+
+
+def _checked(
+    raw: dict[str, Any], places: dict[Location, _GivenAt], source: str, problems: list[_Problem]
+) -> Config:
+    problems = [*problems, *_unsupported(raw, ())]
     try:
         # JSON, because only there strict mode takes a list for a tuple.
         config = Config.model_validate_json(json.dumps(raw, default=str), strict=True)
@@ -81,9 +97,9 @@ def parse_config(text: str, source: str, overrides: Sequence[str] = ()) -> Confi
     return config
 
 
-def dump_config(config: Config) -> str:
-    """The complete experiment as TOML; loading it gives an equal Config."""
-    return tomlkit.dumps(config.model_dump(mode="json", exclude_none=True))
+def dump_config(config: Config, *, without: Sequence[str] = ()) -> str:
+    """The experiment as TOML, but for the sections in `without`; loading it gives it back."""
+    return tomlkit.dumps(config.model_dump(mode="json", exclude={*without}, exclude_none=True))
 
 
 def _parse(text: str, source: str) -> tuple[dict[str, Any], dict[Location, _GivenAt]]:

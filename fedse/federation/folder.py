@@ -6,16 +6,17 @@ Made once and complete; nothing in it is started here. Readable by its owner onl
 import json
 import shutil
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tomlkit
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fedse._version import __version__
+from fedse.config.file import OWN_SECTIONS
 from fedse.config.schema import Config
 from fedse.errors import ConfigError, StoreError, boundary
 from fedse.federation.enrolment import (
@@ -43,6 +44,12 @@ CARD, LIST, RUN, KEYS, SIGNING = (
     "signing.key",
 )
 CERTIFICATE_DAYS = 365
+# No member learns or takes over what machines another one has.
+OWN_OR_LOCAL: Mapping[str, Any] = {
+    "clients": True,
+    "model": {"base"},
+    **dict.fromkeys(OWN_SECTIONS, True),
+}
 
 
 class Card(Record):
@@ -156,9 +163,7 @@ def invite(federation: Federation, site: str, *, nonce: str, now: int, hours: fl
         members=tuple(sorted(client.name for client in config.clients)),
         server=f"{card.host}:{card.port}",
         ca=federation.identity.ca.read_text(),
-        settings=config.model_dump(
-            mode="json", exclude={"clients": True, "model": {"base"}}, exclude_none=True
-        ),
+        settings=config.model_dump(mode="json", exclude=dict(OWN_OR_LOCAL), exclude_none=True),
         agreed=config.agreed_digest(),
         spec=run.spec.identity,
         base=run.spec.base,

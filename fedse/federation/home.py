@@ -13,7 +13,13 @@ from typing import Any, NamedTuple
 import tomlkit
 
 from fedse.adapters.base import SHIPPED, spec_of
-from fedse.config.file import dump_config, load_config, parse_config
+from fedse.config.file import (
+    OWN_SECTIONS,
+    dump_config,
+    load_config,
+    parse_config,
+    with_own_settings,
+)
 from fedse.config.schema import Config
 from fedse.errors import ConfigError, MachineError, StoreError, boundary
 from fedse.federation.enrolment import request_enrolment
@@ -30,12 +36,21 @@ SITE, EXPERIMENT, POLICY, AUTHORITY, REQUEST = (
     "ca.crt",
     "enrolment.json",
 )
+OWN_SETTINGS = """
+# This machine's own settings; the federation neither knows nor agrees on them.
+# All of them: fedse config explain engine, fedse config explain trainer
+[engine]
+type = "in-process"
+
+[trainer]
+device = "cpu"
+"""
 # The environments of other members are not known here, but the schema requires a value.
 ELSEWHERE = "elsewhere"
 
 
 class SiteCard(Record):
-    """site.toml: which federation this is and what was agreed."""
+    """site.toml above its own settings: which federation this is and what was agreed."""
 
     federation: str
     site: str
@@ -119,7 +134,8 @@ def join(invite: Invite, config: Config, path: Path, *, bundle: str) -> Home:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
         key = make_node_key(path)
         write_durably(path / AUTHORITY, invite.ca.encode())
-        write_durably(path / EXPERIMENT, dump_config(config).encode())
+        agreed = dump_config(config, without=OWN_SECTIONS)
+        write_durably(path / EXPERIMENT, agreed.encode())
         write_rules(path / POLICY, first_rules(config, adapter_bytes=spec_of(config).nbytes))
         request = request_enrolment(invite, key.private, key.public)
         text = json.dumps(request.model_dump(mode="json"), indent=2) + "\n"
@@ -134,7 +150,8 @@ def join(invite: Invite, config: Config, path: Path, *, bundle: str) -> Home:
         coordinator=fingerprint(invite.signer),
     )
     # A folder is a site's once it has this file, which is therefore written last.
-    write_durably(path / SITE, tomlkit.dumps(card.model_dump(mode="json")).encode())
+    facts = tomlkit.dumps(card.model_dump(mode="json"))
+    write_durably(path / SITE, (facts + OWN_SETTINGS).encode())
     return Home(path, card, config)
 
 
@@ -147,12 +164,17 @@ def open_home(path: Path) -> Home:
             f"fedse site join INVITE --home {path} --env ENV",
         )
     with boundary(StoreError, f"{path / SITE}"):
-        card = SiteCard.model_validate(tomllib.loads((path / SITE).read_text()))
+        facts = tomllib.loads((path / SITE).read_text())
+        own = {name: facts.pop(name) for name in OWN_SECTIONS if name in facts}
+        card = SiteCard.model_validate(facts)
     config = load_config(path / EXPERIMENT)
+    if own:
+        config = with_own_settings(config, path / SITE)
     if config.agreed_digest() != card.agreed:
         raise ConfigError(
             f"{path / EXPERIMENT} is no longer what was agreed",
-            hint="undo the change; env, options, base, threads and workers are yours to change",
+            hint="undo the change; env, options, base and workers are yours to change here, engine "
+            f"and trainer in {path / SITE}",
         )
     hint = f"put it back, or set model.base in {path / EXPERIMENT} to the folder that has it"
     try:

@@ -36,16 +36,28 @@ class Chunk(NamedTuple):
 
 
 class Keep(Protocol):
-    """Gives the trajectories of a chunk: those of an earlier attempt, or what `play` gives."""
+    """Where the trajectories of a chunk outlive the process that played it."""
 
-    def __call__(
-        self, chunk: Chunk, play: Callable[[], list[Trajectory]], /
-    ) -> list[Trajectory]: ...
+    def stored(self, chunk: Chunk, /) -> list[Trajectory] | None:
+        """Those of an earlier attempt; None = it has to be played."""
+        ...
+
+    def store(self, chunk: Chunk, played: list[Trajectory], /) -> None:
+        """From here on they count as stored, unless one is broken."""
+        ...
 
 
-def play_always(chunk: Chunk, play: Callable[[], list[Trajectory]]) -> list[Trajectory]:
-    """Nothing is kept from one attempt to the next."""
-    return play()
+class KeepNothing:
+    """Every chunk is played."""
+
+    def stored(self, chunk: Chunk) -> list[Trajectory] | None:
+        return None
+
+    def store(self, chunk: Chunk, played: list[Trajectory]) -> None:
+        pass
+
+
+KEEP_NOTHING = KeepNothing()
 
 
 @dataclass
@@ -91,21 +103,26 @@ def rollout(
     max_turns: int | None = None,
     seed: int,
     progress: Callable[[int, int], None] = lambda played, succeeded: None,
-    keep: Keep = play_always,
+    keep: Keep = KEEP_NOTHING,
 ) -> list[Trajectory]:
-    """One trajectory per game, in the order of `games`; each chunk went through `keep`."""
+    """One trajectory per game, in the order of `games`; each chunk is stored in `keep`."""
     played: list[Trajectory] = []
     for start in range(0, len(games), batch):
         chunk_games = tuple(games[start : start + batch])
         # A chunk's randomness does not depend on the chunks before it, so each can be kept.
         chunk_seed = seed_of(seed, "rollout", start)
         chunk = Chunk(start, chunk_games, policy.name, round, max_turns, chunk_seed)
-        played += keep(chunk, partial(_play, chunk, make_env, policy))
+        episodes = keep.stored(chunk)
+        if episodes is None:
+            episodes = play_chunk(chunk, make_env, policy)
+            keep.store(chunk, episodes)
+        played += episodes
         progress(len(played), sum(episode.success for episode in played))
     return played
 
 
-def _play(chunk: Chunk, make_env: EnvFactory, policy: Policy) -> list[Trajectory]:
+def play_chunk(chunk: Chunk, make_env: EnvFactory, policy: Policy) -> list[Trajectory]:
+    """One trajectory per game of the chunk, all played in lock-step."""
     episodes = [_Episode(game, make_env()) for game in chunk.games]
     for episode in episodes:
         task, world_seed = episode.game

@@ -12,11 +12,13 @@ from fedse.config.file import check_command
 from fedse.config.schema import ClientSection, Config
 from fedse.envs.base import Env, EnvFactory, make_env
 from fedse.errors import ConfigError, EnvError, boundary, require_packages
+from fedse.method.own_pace import rollout_at_own_pace
 from fedse.method.rollout import Keep, choose_games, demonstrate, rollout
 from fedse.method.site import Play, Site, tasks_of
 from fedse.seeds import seed_of
 from fedse.serve.program import Program
-from fedse.site.resume import keeping_in
+from fedse.site.acting import engine_asleep, policy_maker
+from fedse.site.resume import KeepInBuffer
 from fedse.store.buffer import Buffer
 from fedse.types import Adapter, Fitted, Trajectory
 
@@ -27,38 +29,32 @@ PROGRAMS = ("fedse.serve:Program", "fedse.serve.program:Program")
 def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], float]) -> Site:
     """The client's site, its buffer in `home`, filled with the expert's demonstrations."""
     # Heavy and optional, so imported only where a model is really needed.
-    from fedse.agent.hf import HFPolicy, engine_for
     from fedse.agent.loaded import prepare_torch
+    from fedse.agent.tokens import load_encoder
     from fedse.train.lora import trainer_for
 
     member = config.client(client)
     make = partial(make_env, member.env, member.options)
     env, path, spec = make(), base_path(config.model.base), spec_of(config)
     prepare_torch(config.trainer.threads)
-    engine, trainer = engine_for(path, spec), trainer_for(path, spec)
-    require_prompt_fits(make, engine.encoder, config, member)
-
-    def make_policy(adapter: Adapter, temperature: float) -> HFPolicy:
-        return HFPolicy(
-            engine,
-            adapter,
-            temperature=temperature,
-            context=config.rollout.context,
-            new_tokens=config.rollout.new_tokens,
-        )
+    encoder = load_encoder(path)
+    require_prompt_fits(make, encoder, config, member)
+    make_policy = policy_maker(config, path, spec, encoder, home)
+    trainer = trainer_for(path, spec)
 
     def prepare(lessons: Iterable[Trajectory]) -> list[Trajectory]:
-        return [engine.encoder.tokenized(env.system_prompt, lesson) for lesson in lessons]
+        return [encoder.tokenized(env.system_prompt, lesson) for lesson in lessons]
 
     def fit(start: Adapter, lessons: Sequence[Trajectory], seed: int) -> Fitted:
         context = config.rollout.context
-        return trainer.fit(
-            start, prepare(lessons), settings=config.train, context=context, seed=seed
-        )
+        with engine_asleep(config.engine):
+            return trainer.fit(
+                start, prepare(lessons), settings=config.train, context=context, seed=seed
+            )
 
     buffer = Buffer(home / "buffer.db")
-    keep = keeping_in(buffer, config, client, spec)
-    play = recording(choose_play(env, engine.encoder, keep), buffer, config)
+    keep = KeepInBuffer(buffer, config, client, spec)
+    play = recording(choose_play(env, encoder, keep, config, member), buffer, config)
     tasks = partial(tasks_of, env, member.part)
     site = Site(client, spec, make, tasks, buffer, make_policy, fit, clock, play, prepare, home)
     add_demonstrations(site, config)
@@ -99,10 +95,19 @@ def recording(play: Play, buffer: Buffer, config: Config) -> Play:
     return play_recorded
 
 
-def choose_play(env: Env, encoder: Encoder, keep: Keep) -> Play:
+def choose_play(
+    env: Env, encoder: Encoder, keep: Keep, config: Config, client: ClientSection
+) -> Play:
     """We step an environment; a program plays by itself against a recording endpoint."""
-    if not isinstance(env, Program):
+    if not isinstance(env, Program) and config.engine.type == "in-process":
         return partial(rollout, keep=keep)
+    if not isinstance(env, Program):
+        return partial(
+            rollout_at_own_pace,
+            keep=keep,
+            in_flight=config.engine.in_flight,
+            step_seconds=client.step_seconds,
+        )
     require_packages("fedse.serve:Program", "starlette", "uvicorn", extra="serve")
     from fedse.serve.play import play_program
 

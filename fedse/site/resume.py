@@ -5,33 +5,29 @@ leaves it with the round's answer. It is used again only for the same games of t
 the same adapter, randomness, settings, world and version of this program; anything else is played.
 """
 
-from collections.abc import Callable
-
 from fedse._version import __version__
 from fedse.config.schema import Config
-from fedse.method.rollout import Chunk, Keep
+from fedse.method.rollout import Chunk
 from fedse.store.buffer import Buffer, RolloutPart
 from fedse.types import AdapterSpec, Trajectory, digest_of
 
 
-def keeping_in(buffer: Buffer, config: Config, client: str, spec: AdapterSpec) -> Keep:
-    """Each chunk is in `buffer` before the next one begins, and is taken from there if it can be.
+class KeepInBuffer:
+    """Each chunk is in `buffer` as soon as it is played, and is taken from there if it can be.
 
     A chunk with a broken episode is not kept: what broke it may be fixed by the next attempt.
     """
-    setting = digest_of(_setting(config, client, spec))
 
-    def keep(chunk: Chunk, play: Callable[[], list[Trajectory]]) -> list[Trajectory]:
-        part = _part(chunk, config.run.name, setting)
-        stored = buffer.part(part)
-        if stored is not None:
-            return stored
-        played = play()
+    def __init__(self, buffer: Buffer, config: Config, client: str, spec: AdapterSpec) -> None:
+        self._buffer, self._experiment = buffer, config.run.name
+        self._setting = digest_of(_setting(config, client, spec))
+
+    def stored(self, chunk: Chunk) -> list[Trajectory] | None:
+        return self._buffer.part(_part(chunk, self._experiment, self._setting))
+
+    def store(self, chunk: Chunk, played: list[Trajectory]) -> None:
         if all(episode.outcome != "broken" for episode in played):
-            buffer.keep_part(part, played)
-        return played
-
-    return keep
+            self._buffer.keep_part(_part(chunk, self._experiment, self._setting), played)
 
 
 def _setting(config: Config, client: str, spec: AdapterSpec) -> list[object]:

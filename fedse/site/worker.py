@@ -19,7 +19,7 @@ from multiprocessing.connection import Listener
 from pathlib import Path
 from typing import Protocol
 
-from fedse.config.file import load_config
+from fedse.config.file import load_config, with_own_settings
 from fedse.config.schema import Config
 from fedse.errors import ConfigError, FedSEError, MachineError, WireError, boundary
 from fedse.events import Fact
@@ -217,6 +217,9 @@ def _arguments(argv: Sequence[str] | None) -> Namespace:
     )
     parser.add_argument("--home", type=Path, required=True, help=HOME_HELP)
     parser.add_argument("--policy", type=Path, help="the site's own rules, read at every request")
+    parser.add_argument(
+        "--own-settings", type=Path, help="a TOML file with the site's own [engine] and [trainer]"
+    )
     return parser.parse_args(argv)
 
 
@@ -226,6 +229,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         address = SocketAddress(given.socket, given.socket_group)
         config = load_config(given.config)
+        if given.own_settings:
+            config = with_own_settings(config, given.own_settings)
         run_worker(config, given.client, address, given.home, given.policy)
     except FedSEError as error:
         hint = f"\n  next: {error.hint}" if error.hint else ""

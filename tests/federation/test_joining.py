@@ -125,9 +125,21 @@ def test_settings_changed_after_joining_are_noticed(scene: Scene):
 
 def test_what_is_the_sites_own_may_be_changed(scene: Scene):
     home = scene.join()
-    file = home.path / "experiment.toml"
-    file.write_text(file.read_text().replace("threads = 1", "threads = 2"))
+    file = home.path / "site.toml"
+    file.write_text(file.read_text().replace('device = "cpu"', "threads = 2"))
     assert open_home(home.path).config.trainer.threads == 2
+
+
+def test_a_mistake_in_the_sites_own_settings_is_named_with_its_line(scene: Scene):
+    file = scene.join().path / "site.toml"
+    file.write_text(file.read_text().replace('device = "cpu"', 'devise = "cpu"'))
+    line = file.read_text().splitlines().index('devise = "cpu"') + 1
+    with pytest.raises(ConfigError, match=rf"site\.toml:{line}  trainer\.devise is not a setting"):
+        open_home(file.parent)
+
+
+def test_what_machines_the_coordinator_has_is_in_no_invitation(scene: Scene):
+    assert not {"engine", "trainer"} & set(scene.read().settings)
 
 
 def test_a_half_made_folder_is_no_federation(scene: Scene):

@@ -19,7 +19,7 @@ from fedse.events import silent
 from fedse.method.rollout import Game, choose_games, rollout
 from fedse.method.site import Site
 from fedse.protocol import Request
-from fedse.site.resume import keeping_in
+from fedse.site.resume import KeepInBuffer
 from fedse.site.serve import serve
 from fedse.store.buffer import Buffer
 from fedse.testing import CoinWorld, open_toy_site, toy_adapter, toy_spec
@@ -80,7 +80,7 @@ class Attempt(NamedTuple):
     seed: int = 7
 
     def play(self, bench: Bench, buffer: Buffer) -> list[Trajectory]:
-        keep = keeping_in(buffer, self.config, "a", toy_spec(rank=self.spec_rank))
+        keep = KeepInBuffer(buffer, self.config, "a", toy_spec(rank=self.spec_rank))
         return rollout(
             self.games,
             bench.make,
@@ -144,7 +144,7 @@ OTHER = {
     "context": Attempt(changed(rollout={"context": 99})),
     "new tokens": Attempt(changed(rollout={"new_tokens": 9})),
     "chunk size": Attempt(changed(rollout={"batch": 5})),
-    "threads": Attempt(changed(model={"threads": 7})),
+    "threads": Attempt(changed(trainer={"threads": 7})),
     "world": Attempt(with_world(env="fedse.testing:Other")),
     "options of the world": Attempt(with_world(options={"tasks": 8, "secret": "x"})),
     "adapter layout or base model": Attempt(spec_rank=3),
@@ -186,7 +186,7 @@ def test_what_broke_is_tried_again(buffer: Buffer):
             world.step = lambda action: 1 / 0  # type: ignore[method-assign]
         return world
 
-    games, keep = Attempt().games, keeping_in(buffer, CONFIG, "a", SPEC)
+    games, keep = Attempt().games, KeepInBuffer(buffer, CONFIG, "a", SPEC)
     first = rollout(games, down, bench.policy(), round=1, batch=4, seed=7, keep=keep)
     assert [episode.outcome == "broken" for episode in first] == [4 <= i < 8 for i in range(10)]
     again = Bench()

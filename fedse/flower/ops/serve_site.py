@@ -68,7 +68,8 @@ def starts(
         socket.unlink(missing_ok=True)
         desk = SitePlace(home.card.site, home.path, socket, 0)
         command = worker_command(home.path / "experiment.toml", desk)
-        return processes.start("worker", [*command, "--policy", str(home.policy)])
+        own = ["--policy", str(home.policy), "--own-settings", str(home.path / "site.toml")]
+        return processes.start("worker", [*command, *own])
 
     def start_node() -> Started:
         # A port of its own each time: somebody may have taken the one before.

@@ -1,0 +1,236 @@
+"""What is said to a vLLM server over HTTP: token ids in, token ids out, and adapters by name.
+
+The server runs in its own process and its own Python environment; nothing of it is imported here.
+A server that is starting, or was killed and starts again, is asked again until its patience ends.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import httpx
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
+
+from fedse.config.schema import EngineSection
+from fedse.errors import ConfigError, MachineError, RunError
+
+# Seconds between two attempts: short at first, because most breaks are short.
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+CONNECT_SECONDS = 5.0
+URL_VARIABLE = "FEDSE_ENGINE_URL"
+"""Where processes of a run find the server that was started for it."""
+# What a server answers while it starts or because it died in the middle of a request.
+PASSING = {500, 502, 503, 504}
+QUOTED = 300
+"""Characters of a server's answer that an error quotes."""
+
+
+class Sampling(NamedTuple):
+    """How the next tokens are drawn."""
+
+    temperature: float
+    new_tokens: int
+    end_id: int
+    """The token that ends an action."""
+    seed: int
+
+
+class Sampled(NamedTuple):
+    """The tokens of one action, and which weights drew them."""
+
+    ids: tuple[int, ...]
+    weights: tuple[str, ...] = ()
+    """Every version of the weights that took part; empty where the model's name says it."""
+
+
+class EngineClient:
+    """One vLLM server; may be used by many threads at once."""
+
+    def __init__(self, settings: EngineSection) -> None:
+        self.url = server_url(settings)
+        self._patience = settings.patience
+        self._http = httpx.Client(
+            base_url=self.url,
+            headers=_authorization(settings),
+            timeout=httpx.Timeout(settings.patience, connect=CONNECT_SECONDS),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
+            trust_env=False,
+        )
+
+    def close(self) -> None:
+        self._http.close()
+
+    def answers(self) -> bool:
+        """Whether the server is there and ready, asked once."""
+        try:
+            return self._http.get("/health", timeout=CONNECT_SECONDS).is_success
+        except httpx.TransportError:
+            return False
+
+    def models(self) -> dict[str, str]:
+        """The names the server answers to, and the folder each was loaded from."""
+        listed = self._send("GET", "/v1/models").json()["data"]
+        return {str(model["id"]): str(model.get("root", "")) for model in listed}
+
+    def complete(self, model: str, prompt: Sequence[int], how: Sampling) -> Sampled | None:
+        """Tokens drawn by `model`, None if the server has no model of that name.
+
+        The server confirms the prompt, token by token.
+        """
+        body = {
+            "model": model,
+            "prompt": list(prompt),
+            "return_token_ids": True,
+            **_sampling(how),
+        }
+        answer = self._request("POST", "/v1/completions", body)
+        if answer.status_code == httpx.codes.NOT_FOUND:
+            return None
+        choice = self._accepted("/v1/completions", answer).json()["choices"][0]
+        if choice.get("prompt_token_ids") != list(prompt):
+            raise RunError(
+                f"the engine {self.url} did not read the prompt as it was sent: expected "
+                f"{len(prompt)} token ids back, got {len(choice.get('prompt_token_ids') or ())}",
+                hint=f"fedse engine check {self.url}",
+            )
+        return Sampled(_token_ids(choice, self.url))
+
+    def generate(self, prompt: Sequence[int], how: Sampling) -> Sampled:
+        """Tokens drawn by whatever weights the server holds now, and their version."""
+        body = {
+            "token_ids": list(prompt),
+            "sampling_params": {**_sampling(how), "detokenize": False},
+        }
+        choice = self._send("POST", "/inference/v1/generate", body).json()["choices"][0]
+        versions = tuple(span["version"] for span in choice.get("weight_versions") or ())
+        return Sampled(_token_ids(choice, self.url), versions)
+
+    def load_lora(self, name: str, folder: str) -> None:
+        """The adapter in `folder` answers to `name`; a name that is taken is refused."""
+        self._send("POST", "/v1/load_lora_adapter", {"lora_name": name, "lora_path": folder})
+
+    def unload_lora(self, name: str) -> None:
+        """Nothing answers to `name`; also true if nothing did before."""
+        path = "/v1/unload_lora_adapter"
+        answer = self._request("POST", path, {"lora_name": name})
+        if answer.status_code not in (httpx.codes.BAD_REQUEST, httpx.codes.NOT_FOUND):
+            self._accepted(path, answer)
+
+    def weights_version(self) -> str:
+        """The name that was given to the weights the server holds."""
+        return str(self._send("GET", "/weight_info").json()["weight_version"])
+
+    def replace_weights(self, folder: str, version: str) -> None:
+        """The server computes with the weights in `folder` and calls them `version`.
+
+        Requests under way were finished with the weights before; what was remembered of their
+        prompts is forgotten.
+        """
+        self._send("POST", "/pause?mode=wait")
+        try:
+            reload = {"method": "reload_weights", "kwargs": {"weights_path": folder}}
+            # Until the new name holds, no name does: a reply in between has neither.
+            self._send("POST", "/update_weight_version", {"new_version": "changing"})
+            self._send("POST", "/collective_rpc", reload)
+            self._send("POST", "/reset_prefix_cache")
+            self._send("POST", "/update_weight_version", {"new_version": version})
+        finally:
+            self._send("POST", "/resume")
+
+    def sleep(self) -> None:
+        """The server has given back its GPU memory."""
+        self._send("POST", "/sleep?level=1")
+
+    def wake(self) -> None:
+        self._send("POST", "/wake_up")
+
+    def _send(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None
+    ) -> httpx.Response:
+        return self._accepted(path, self._request(method, path, body))
+
+    def _request(self, method: str, path: str, body: Mapping[str, Any] | None) -> httpx.Response:
+        """The server's answer, whatever it is, once it is one that will not change by waiting."""
+        trying = Retrying(
+            retry=retry_if_exception(_passes),
+            stop=stop_after_delay(self._patience),
+            wait=wait_random_exponential(FIRST_PAUSE, LONGEST_PAUSE),
+            reraise=True,
+        )
+
+        def ask() -> httpx.Response:
+            answer = self._http.request(method, path, json=body)
+            if answer.status_code in PASSING:
+                raise httpx.HTTPStatusError(
+                    answer.text[:QUOTED], request=answer.request, response=answer
+                )
+            return answer
+
+        try:
+            return trying(ask)
+        except httpx.HTTPError as error:
+            raise RunError(
+                f"the engine {self.url} gave no answer to {path} in {self._patience:g} s: "
+                f"{type(error).__name__}: {error}",
+                hint=f"fedse engine check {self.url}",
+            ) from error
+
+    def _accepted(self, path: str, answer: httpx.Response) -> httpx.Response:
+        if answer.is_success:
+            return answer
+        raise RunError(
+            f"the engine {self.url} refused {path} with {answer.status_code}: "
+            f"{answer.text[:QUOTED]}",
+            hint=f"fedse engine check {self.url}",
+        )
+
+
+def server_url(settings: EngineSection) -> str:
+    """Where the server is: the setting, or the one that was started for this run."""
+    url = settings.url or os.environ.get(URL_VARIABLE, "")
+    if not url.startswith(("http://", "https://")):
+        raise ConfigError(
+            f"engine.url must begin with http:// or https://, got {url!r}",
+            hint="fedse config explain engine.url",
+        )
+    return url.rstrip("/")
+
+
+def _authorization(settings: EngineSection) -> dict[str, str]:
+    if settings.key is None:
+        return {}
+    key = os.environ.get(settings.key)
+    if not key:
+        raise MachineError(
+            f"engine.key = {settings.key!r}: there is no such environment variable",
+            hint=f"export {settings.key}=THE_KEY, in the shell that starts fedse",
+        )
+    return {"Authorization": f"Bearer {key}"}
+
+
+def _sampling(how: Sampling) -> dict[str, Any]:
+    """All of it is said, or the server would fill in what the model's own folder recommends."""
+    return {
+        "temperature": how.temperature,
+        "max_tokens": how.new_tokens,
+        "seed": how.seed,
+        "stop_token_ids": [how.end_id],
+        "top_p": 1.0,
+        "top_k": 0,
+        "min_p": 0.0,
+        "repetition_penalty": 1.0,
+    }
+
+
+def _passes(error: BaseException) -> bool:
+    return isinstance(error, httpx.TransportError | httpx.HTTPStatusError)
+
+
+def _token_ids(choice: Mapping[str, Any], url: str) -> tuple[int, ...]:
+    ids = choice.get("token_ids")
+    if not isinstance(ids, list) or not ids or not all(type(i) is int and i >= 0 for i in ids):
+        raise RunError(
+            f"the engine {url} gave no token ids, got {ids!r:.100}",
+            hint=f"fedse engine check {url}",
+        )
+    return tuple(ids)

@@ -1,0 +1,148 @@
+"""Which adapter a server answers with: it is put in under its digest before it is asked for.
+
+Every reply proves who gave it: with LoRA by the model's name, which is the adapter's digest and is
+never given twice; with merged weights by the version the server attaches to each piece of a reply.
+A server that has forgotten an adapter, because it was started again, is given it again.
+"""
+
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from fcntl import LOCK_EX, flock
+from hashlib import sha256
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Protocol
+
+from fedse.adapters.peft_folder import export_whole
+from fedse.engine.client import EngineClient, Sampled, Sampling
+from fedse.errors import RunError
+from fedse.types import Adapter
+
+KEPT = 2
+"""Adapters that live in a server at once: the one that acts and the one before it."""
+TRIES = 5
+"""How often an adapter is put in for one reply before the server is given up."""
+
+
+class ActingAdapters(Protocol):
+    """A server and the adapters in it."""
+
+    def sample(self, adapter: Adapter, prompt: Sequence[int], how: Sampling) -> Sampled:
+        """Tokens that `adapter`, and no other, drew after `prompt`."""
+        ...
+
+
+class LoraAdapters:
+    """Each adapter is a LoRA of the server, named after its digest."""
+
+    def __init__(self, client: EngineClient, folder: Path) -> None:
+        self._client, self._folder = client, folder
+        self._lock = threading.Lock()
+        self._in: list[str] = []
+        """Digests, the newest last."""
+
+    def sample(self, adapter: Adapter, prompt: Sequence[int], how: Sampling) -> Sampled:
+        for _ in range(TRIES):
+            self._put_in(adapter)
+            sampled = self._client.complete(adapter.digest, prompt, how)
+            if sampled is not None:
+                return sampled
+            self._forget(adapter.digest)
+        raise _lost(self._client.url, adapter.digest)
+
+    def _forget(self, digest: str) -> None:
+        with self._lock:
+            if digest in self._in:
+                self._in.remove(digest)
+
+    def _put_in(self, adapter: Adapter) -> None:
+        digest = adapter.digest
+        with self._lock:
+            if digest in self._in:
+                return
+            if not self._is_in(adapter):
+                self._client.unload_lora(digest)
+                self._client.load_lora(digest, str(self._export(adapter)))
+            self._in.append(digest)
+            while len(self._in) > KEPT:
+                self._take_out(self._in.pop(0))
+
+    def _is_in(self, adapter: Adapter) -> bool:
+        """Whether the server has it, whoever put it in; another one of that name is an error."""
+        folder = self._client.models().get(adapter.digest)
+        file = Path(folder or "") / "adapter_model.safetensors"
+        if folder is None or not file.is_file():
+            return False
+        if file.read_bytes() != adapter.to_bytes():
+            raise RunError(
+                f"the engine {self._client.url} answers to the name {adapter.digest} with "
+                f"another adapter, loaded from {folder}",
+                hint="restart the engine, and let nobody else load adapters into it",
+            )
+        return True
+
+    def _export(self, adapter: Adapter) -> Path:
+        folder = self._folder / adapter.digest
+        if not folder.exists():
+            export_whole(adapter, folder)
+        return folder
+
+    def _take_out(self, digest: str) -> None:
+        self._client.unload_lora(digest)
+        shutil.rmtree(self._folder / digest, ignore_errors=True)
+
+
+class MergedAdapters:
+    """One adapter at a time, merged into the server's weights."""
+
+    def __init__(
+        self,
+        client: EngineClient,
+        folder: Path,
+        write_merged: Callable[[Adapter, Path], None],
+    ) -> None:
+        self._client, self._folder, self._write = client, folder, write_merged
+        self._lock = threading.Lock()
+
+    def sample(self, adapter: Adapter, prompt: Sequence[int], how: Sampling) -> Sampled:
+        for _ in range(TRIES):
+            sampled = self._client.generate(prompt, how)
+            if set(sampled.weights) == {adapter.digest}:
+                return sampled
+            self._put_in(adapter)
+        raise _lost(self._client.url, adapter.digest)
+
+    def _put_in(self, adapter: Adapter) -> None:
+        with self._lock, _alone_with(self._client.url):
+            # Another thread, or another site, may have done it meanwhile.
+            if self._client.weights_version() == adapter.digest:
+                return
+            folder = self._folder / f"merged-{adapter.digest}-{os.getpid()}"
+            try:
+                self._write(adapter, folder)
+                self._client.replace_weights(str(folder), adapter.digest)
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _alone_with(url: str) -> Iterator[None]:
+    """No other process of this machine changes the server's weights meanwhile."""
+    name = f"fedse-engine-{sha256(url.encode()).hexdigest()[:16]}.lock"
+    file = os.open(Path(gettempdir()) / name, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o666)
+    try:
+        flock(file, LOCK_EX)
+        yield
+    finally:
+        os.close(file)
+
+
+def _lost(url: str, digest: str) -> RunError:
+    return RunError(
+        f"the engine {url} lost adapter {digest[:12]} {TRIES} times while it was asked",
+        hint="two sites with different adapters need an engine each when engine.adapters is "
+        "'merged'; else see the engine's log",
+    )

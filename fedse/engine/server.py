@@ -1,0 +1,156 @@
+"""Start a vLLM server in its own process and its own Python environment, and keep it running."""
+
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from fedse.config.schema import Config, EngineSection
+from fedse.engine.client import URL_VARIABLE, EngineClient
+from fedse.errors import ConfigError, FedSEError, MachineError
+from fedse.ports import free_ports
+from fedse.processes.group import Processes, Started
+from fedse.processes.restart import RestartingProcess, Tell
+from fedse.waiting import wait_until
+
+HOST = "127.0.0.1"
+LOOK_SECONDS = 0.5
+MODULE = "vllm.entrypoints.openai.api_server"
+BARE = "base"
+"""What the server calls the model without an adapter."""
+RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
+"""The LoRA ranks vLLM can make room for."""
+
+
+def server_command(config: Config, base: Path, port: int, *, host: str = HOST) -> list[str]:
+    """The command line of a server for this experiment's base model and adapters."""
+    settings, rollout = config.engine, config.rollout
+    command = [_interpreter(settings), "-m", MODULE, "--model", str(base)]
+    command += ["--served-model-name", BARE, "--host", host, "--port", str(port)]
+    command += ["--dtype", settings.precision, "--max-model-len", str(rollout.context)]
+    command += ["--max-num-seqs", str(settings.in_flight)]
+    # What the model's folder recommends for sampling is no part of the experiment.
+    command += ["--generation-config", "vllm", "--uvicorn-log-level", "warning"]
+    if settings.adapters == "lora":
+        rank = min((room for room in RANKS if room >= config.model.rank), default=RANKS[-1])
+        command += ["--enable-lora", "--max-lora-rank", str(rank)]
+        command += ["--max-loras", "2", "--max-cpu-loras", "4"]
+    else:
+        command += ["--enable-scale-out"]
+    if config.trainer.device == "cpu":
+        command += ["--enforce-eager"]
+    if settings.sleep:
+        command += ["--enable-sleep-mode"]
+    return [*command, *settings.arguments]
+
+
+def server_environment(config: Config, given: Mapping[str, str]) -> dict[str, str]:
+    """What the server needs to know besides its command line; it tells nobody that it runs."""
+    settings = config.engine
+    cores = settings.cores or f"0-{(os.cpu_count() or 1) - 1}"
+    variables = {
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "DO_NOT_TRACK": "1",
+        "OMP_WAIT_POLICY": "PASSIVE",
+        "VLLM_CPU_KVCACHE_SPACE": str(max(1, round(settings.memory))),
+        "VLLM_CPU_OMP_THREADS_BIND": cores,
+        "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1",
+        # The routes that replace weights and put the server to sleep; it listens on loopback only.
+        "VLLM_SERVER_DEV_MODE": "1",
+    }
+    own_python = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"}
+    return {k: v for k, v in given.items() if k not in own_python} | variables
+
+
+@contextmanager
+def running_engine(
+    config: Config, base: Path, logs: Path, *, tell: Tell, host: str = HOST, port: int | None = None
+) -> Iterator[str]:
+    """A server for this experiment answers at the address it yields, started again if it dies.
+
+    Processes started meanwhile find it too. Nothing of it runs afterwards.
+    """
+    port = port or free_ports(1)[0]
+    url = f"http://{host}:{port}"
+    command = server_command(config, base, port, host=host)
+    environment = server_environment(config, os.environ)
+    before = os.environ.get(URL_VARIABLE)
+    with Processes(logs, environment) as processes:
+        kept = _Kept(processes, lambda: processes.start("engine", command), url, config, tell)
+        try:
+            kept.start()
+            os.environ[URL_VARIABLE] = url
+            yield url
+        finally:
+            kept.stop()
+            os.environ.pop(URL_VARIABLE, None)
+            if before is not None:
+                os.environ[URL_VARIABLE] = before
+
+
+class _Kept:
+    """A thread that looks after the server."""
+
+    def __init__(
+        self,
+        processes: Processes,
+        start: Callable[[], Started],
+        url: str,
+        config: Config,
+        tell: Tell,
+    ) -> None:
+        settings = config.engine.model_copy(update={"url": url})
+        self._client, self._patience = EngineClient(settings), settings.patience
+        self._process = RestartingProcess(
+            processes, start, tell=tell, ready=self._client.answers, hint="see its log"
+        )
+        self._ending, self._error = threading.Event(), list[FedSEError]()
+        self._thread = threading.Thread(target=self._keep, daemon=True)
+
+    def start(self) -> None:
+        """The server is ready; one that ends three times before that is an error."""
+        self._thread.start()
+        ready = wait_until(self._is_up, seconds=self._patience, every=LOOK_SECONDS)
+        if not ready:
+            raise MachineError(
+                f"the engine was not ready after engine.patience = {self._patience:g} s",
+                hint="see engine.log, or give it more time: --set engine.patience=1800",
+            )
+
+    def stop(self) -> None:
+        self._ending.set()
+        self._thread.join()
+        self._client.close()
+
+    def _is_up(self) -> bool:
+        if self._error:
+            raise self._error[0]
+        return self._client.answers()
+
+    def _keep(self) -> None:
+        while not self._ending.wait(LOOK_SECONDS):
+            try:
+                self._process.look(time.monotonic())
+            except FedSEError as error:
+                self._error.append(error)
+                return
+
+
+def _interpreter(settings: EngineSection) -> str:
+    if settings.python is None:
+        raise ConfigError(
+            "engine.type = 'vllm' needs engine.url (a server that you run) or engine.python (the "
+            "interpreter of the environment vLLM is installed in)",
+            hint="fedse config explain engine",
+        )
+    path = shutil.which(os.path.expanduser(settings.python))
+    if path is None:
+        raise MachineError(
+            f"engine.python = {settings.python!r} is no program that can be started",
+            hint="fedse config explain engine.python",
+        )
+    return path
