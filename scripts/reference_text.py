@@ -85,6 +85,7 @@ EVENTS = {
     "run.interrupted": "Ctrl-C; `round` rounds are committed",
     "run.finished": "all rounds are committed and the last adapter is measured",
     "run.failed": "the run ended with an error; see [exit codes](exit-codes.md)",
+    "engine.ended": "the server that generates replies ended; it is started again",
     "eval.started": "held-out games of the adapter that was sent begin",
     "rollout.started": "exploration begins",
     "rollout.progress": "more games of the exploration have ended",
@@ -121,7 +122,7 @@ On 3.12 and 3.13, 2231 of the 2232 fast tests that ran passed. The one that fail
 page again: `sum` of floats is more exact there, and one mean that is 0.285 is shown as 0.29 instead
 of 0.28. The slow and the federated tests were run on 3.11 only.""",
     "Core": "Installed with the package.",
-    "Models and training": "Extra `hf`. No inference server is used for rollouts.",
+    "Models and training": "Extra `hf`. A vLLM server is asked over HTTP: extra `engine`.",
     "Federation": (
         "Extras `flower` and `simulation`. Flower is pinned exactly: a site replaces some names "
         "inside it, see the [threat model](../explanation/threat-model.md)."

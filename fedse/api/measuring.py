@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fedse.api.checks import require_machine
+from fedse.api.engines import acting_engine
 from fedse.api.running import root_of
 from fedse.config.schema import Config
 from fedse.errors import ConfigError
@@ -94,7 +95,10 @@ def _measure(run: Run, config: Config, round: int, emit: Emit) -> dict[str, Clie
     from fedse.site.open import open_site
 
     adapter, stats = run.adapter(round), {}
-    with tempfile.TemporaryDirectory(prefix="fedse-eval-") as home:
+    with (
+        acting_engine(config, run.path / "engine", emit),
+        tempfile.TemporaryDirectory(prefix="fedse-eval-") as home,
+    ):
         for client in (client.name for client in config.clients):
             site = open_site(config, client, Path(home) / client, clock=time.time)
             stats[client] = client_eval(adapter, site, config, round=round, emit=emit)

@@ -129,5 +129,6 @@ _LINES: Mapping[str, Callable[[Facts], str]] = {
     "run.finished": lambda f: f"run finished: adapter {f['adapter'][:12]}",
     "run.failed": lambda f: f"run failed: {f['error']}",
     "run.resumed": lambda f: f"the server's app ended{f['reason']}; started again",
+    "engine.ended": lambda f: str(f["text"]),
     "run.interrupted": lambda f: f"run interrupted after round {f['round']}",
 }

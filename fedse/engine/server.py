@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from fedse.adapters.base import base_path
 from fedse.config.schema import Config, EngineSection
 from fedse.engine.client import URL_VARIABLE, EngineClient
 from fedse.errors import ConfigError, FedSEError, MachineError
@@ -67,6 +68,17 @@ def server_environment(config: Config, given: Mapping[str, str]) -> dict[str, st
 
 
 @contextmanager
+def engine_if_needed(config: Config, logs: Path, *, tell: Tell) -> Iterator[None]:
+    """The engine of this experiment answers: one that runs already, or one that is started here."""
+    settings = config.engine
+    if settings.type == "in-process" or settings.url or os.environ.get(URL_VARIABLE):
+        yield
+        return
+    with running_engine(config, base_path(config.model.base), logs, tell=tell):
+        yield
+
+
+@contextmanager
 def running_engine(
     config: Config, base: Path, logs: Path, *, tell: Tell, host: str = HOST, port: int | None = None
 ) -> Iterator[str]:
@@ -80,6 +92,7 @@ def running_engine(
     environment = server_environment(config, os.environ)
     before = os.environ.get(URL_VARIABLE)
     with Processes(logs, environment) as processes:
+        processes.end_orphans()
         kept = _Kept(processes, lambda: processes.start("engine", command), url, config, tell)
         try:
             kept.start()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from fedse.engine.server import engine_if_needed
 from fedse.federation.home import Home
 from fedse.flower.ops.commands import environment
 from fedse.flower.ops.deployment import SitePlace, node_command, worker_command
@@ -31,6 +32,8 @@ def serve_site(home: Home, *, tell: Tell, seconds: float | None = None) -> None:
     busy = f"another `fedse site start` takes part with the home {home.path}"
     with (
         locked(home.path, busy=busy, hint=f"stop that one (Ctrl-C, or its service), then: {again}"),
+        # Before the worker's environment is made: it tells where the engine is.
+        engine_if_needed(home.config, home.path / "engine", tell=tell),
         TemporaryDirectory(prefix="fedse-") as sockets,
         Processes(home.path / "logs", worker_environment(home)) as processes,
     ):
