@@ -51,7 +51,7 @@ def local_round(
     site.buffer.add([episode for episode in played if episode.success], experiment=name)
     lessons = list(site.buffer.lessons(name, round))
     # 5 fine-tune on the agent's own tokens
-    return site.fit(current, lessons, seed).adapter
+    return site.fit(current, lessons, config.train, seed).adapter
 
 
 def mean(adapters: list[fedse.Adapter]) -> fedse.Adapter:

@@ -12,7 +12,7 @@ from random import Random
 import numpy as np
 
 from fedse.agent.policy import Dialogue, ScriptedPolicy
-from fedse.config.schema import Config
+from fedse.config.schema import Config, TrainSection
 from fedse.envs.base import Step, make_env
 from fedse.errors import EnvError
 from fedse.method.rollout import rollout
@@ -105,7 +105,9 @@ def _guess(dialogue: Dialogue, seed: int) -> str:
     return Random(seed_of(seed, dialogue.observation)).choice(("heads", "tails", "edge"))
 
 
-def _nudge(start: Adapter, lessons: Sequence[Trajectory], seed: int) -> Fitted:
+def _nudge(
+    start: Adapter, lessons: Sequence[Trajectory], settings: TrainSection, seed: int
+) -> Fitted:
     step_seed = seed_of(seed, *(lesson.content_digest for lesson in lessons))
     step = np.random.default_rng(step_seed).standard_normal(start.spec.size)
     vector = (start.vector + 0.01 * step).astype(np.float32)

@@ -88,8 +88,6 @@ class ModelSection(Section):
 class RolloutSection(Section):
     episodes: Annotated[int, Field(ge=0)] = 32
     """Episodes each client plays per round (the paper does not say); 0 = never explore."""
-    warmup: Annotated[int, Field(ge=0)] = 0
-    """Rounds that only learn from the demonstrations before exploration begins (paper: 0)."""
     temperature: Annotated[float, Field(ge=0)] = 1.0
     """Sampling temperature of exploration (paper: 1.0); 0 = greedy."""
     max_turns: Positive | None = None
@@ -132,6 +130,19 @@ class TrainSection(Section):
     """Gradient clipping (the paper does not say)."""
     max_steps: Positive | None = None
     """Upper bound on optimiser steps per round; unset = whole epochs."""
+
+
+class WarmstartSection(Section):
+    """Behaviour cloning before exploration: the first rounds learn from demonstrations only."""
+
+    rounds: Annotated[int, Field(ge=0)] = 0
+    """How many of run.rounds; the adapter after them is the warm start (paper: 0)."""
+    epochs: Positive | None = None
+    """Passes over the demonstrations per round; unset = train.epochs."""
+    lr: Annotated[float, Field(gt=0)] | None = None
+    """Peak learning rate; unset = train.lr."""
+    max_steps: Positive | None = None
+    """Upper bound on optimiser steps per round; unset = train.max_steps."""
 
 
 class AggregateSection(Section):
@@ -245,6 +256,7 @@ class Config(Section):
     rollout: RolloutSection = RolloutSection()
     select: SelectSection = SelectSection()
     buffer: BufferSection = BufferSection()
+    warmstart: WarmstartSection = WarmstartSection()
     train: TrainSection = TrainSection()
     aggregate: AggregateSection = AggregateSection()
     eval: EvalSection = EvalSection()
@@ -271,6 +283,13 @@ class Config(Section):
 
     def client(self, name: str) -> ClientSection:
         return next(client for client in self.clients if client.name == name)
+
+    def train_in(self, round: int) -> TrainSection:
+        """How a client trains in this round: as in `train`, but for what the warm start changes."""
+        if round > self.warmstart.rounds:
+            return self.train
+        own = self.warmstart.model_dump(exclude={"rounds"}, exclude_none=True)
+        return self.train.model_copy(update=own)
 
     def agreed_digest(self) -> str:
         """Digest of what all members must have agreed on.

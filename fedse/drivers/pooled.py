@@ -7,9 +7,8 @@ place. It differs from the local driver only in who trains on what.
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from fedse.config.schema import Config
+from fedse.config.schema import Config, TrainSection
 from fedse.drivers.sites import OpenSite, Sites
 from fedse.method.site import Site
 from fedse.protocol import Delivery, Request
@@ -59,17 +58,24 @@ class Pooled:
         if not lessons:
             return None
         seed = seed_of(self._run.config.run.seed, "pooled", request.round)
-        return self._trainable[clients[0]].fit(adapter, lessons, seed)
+        settings = _for_all(self._run.config).train_in(request.round)
+        return self._trainable[clients[0]].fit(adapter, lessons, settings, seed)
 
 
 def _for_all(config: Config) -> Config:
     """The settings with as many optimiser steps allowed as all clients would do together."""
-    most = config.train.max_steps
-    steps: dict[str, Any] = {"max_steps": most * len(config.clients) if most else None}
-    return config.model_copy(update={"train": config.train.model_copy(update=steps)})
+    changed = {}
+    for name in ("train", "warmstart"):
+        section = getattr(config, name)
+        most = section.max_steps
+        steps = {"max_steps": most * len(config.clients) if most else None}
+        changed[name] = section.model_copy(update=steps)
+    return config.model_copy(update=changed)
 
 
-def _unchanged(start: Adapter, lessons: Sequence[Trajectory], seed: int) -> Fitted:
+def _unchanged(
+    start: Adapter, lessons: Sequence[Trajectory], settings: TrainSection, seed: int
+) -> Fitted:
     return Fitted(start, loss=0.0, steps=0)
 
 

@@ -32,7 +32,8 @@ def client_round(
     explored = site.clock()
 
     emit("train.started", client=site.client, round=round, lessons=len(lessons))
-    fitted = site.fit(current, lessons, seed) if lessons else None
+    train = config.train_in(round)
+    fitted = site.fit(current, lessons, train, seed) if lessons else None
     learned = {
         "added": site.buffer.added(config.run.name, round),
         "buffered": len(lessons),
@@ -50,7 +51,7 @@ def explore(
 ) -> list[Trajectory]:
     """The episodes of this round, played by the global adapter on the client's training tasks."""
     settings = config.rollout
-    episodes = settings.episodes if round > settings.warmup else 0
+    episodes = settings.episodes if round > config.warmstart.rounds else 0
     emit("rollout.started", client=site.client, round=round, episodes=episodes)
 
     def progress(played: int, succeeded: int) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from fedse.agent.policy import Policy
+from fedse.config.schema import TrainSection
 from fedse.envs.base import Env, EnvFactory
 from fedse.errors import EnvError, boundary
 from fedse.method.rollout import Game, rollout
@@ -52,8 +53,8 @@ class Site:
     buffer: Buffer
     make_policy: Callable[[Adapter, float], Policy]
     """Adapter and temperature -> something that acts."""
-    fit: Callable[[Adapter, Sequence[Trajectory], int], Fitted]
-    """Starting adapter, lessons and seed -> the adapter after training."""
+    fit: Callable[[Adapter, Sequence[Trajectory], TrainSection, int], Fitted]
+    """Starting adapter, lessons, settings and seed -> the adapter after training."""
     clock: Callable[[], float]
     play: Play = rollout
     """We step the environment, unless the client's program owns the loop."""

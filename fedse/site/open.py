@@ -9,7 +9,7 @@ from fedse.adapters.base import base_path, spec_of
 from fedse.agent.policy import Dialogue
 from fedse.agent.prompt import Encoder
 from fedse.config.file import check_command
-from fedse.config.schema import ClientSection, Config
+from fedse.config.schema import ClientSection, Config, TrainSection
 from fedse.envs.base import Env, EnvFactory, make_env
 from fedse.errors import ConfigError, EnvError, boundary, require_packages
 from fedse.method.own_pace import rollout_at_own_pace
@@ -45,11 +45,13 @@ def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], fl
     def prepare(lessons: Iterable[Trajectory]) -> list[Trajectory]:
         return [encoder.tokenized(env.system_prompt, lesson) for lesson in lessons]
 
-    def fit(start: Adapter, lessons: Sequence[Trajectory], seed: int) -> Fitted:
+    def fit(
+        start: Adapter, lessons: Sequence[Trajectory], settings: TrainSection, seed: int
+    ) -> Fitted:
         context = config.rollout.context
         with engine_asleep(config.engine):
             return trainer.fit(
-                start, prepare(lessons), settings=config.train, context=context, seed=seed
+                start, prepare(lessons), settings=settings, context=context, seed=seed
             )
 
     buffer = Buffer(home / "buffer.db")

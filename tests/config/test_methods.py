@@ -66,12 +66,20 @@ def test_alone_means_one_experiment_per_client():
 def test_without_exploration_nothing_is_played_and_a_warm_up_only_delays_it(tmp_path: Path):
     demonstrated = {"buffer.demonstrations": 4}
     static = with_settings(CONFIG, {"rollout.episodes": 0, **demonstrated})
-    later = with_settings(CONFIG, {"rollout.warmup": 2, **demonstrated})
+    later = with_settings(CONFIG, {"warmstart.rounds": 2, **demonstrated})
     played = [
         [s.played for r in run_of(tmp_path / n, c).results() for s in r.stats.values()]
         for n, c in (("a", static), ("b", later))
     ]
     assert played == [[0] * 9, [0] * 6 + [6] * 3]
+
+
+def test_a_warm_start_trains_by_its_own_settings_and_only_before_exploration():
+    changes = {"warmstart.rounds": 2, "warmstart.lr": 0.5, "warmstart.epochs": 7}
+    config = with_settings(CONFIG, changes)
+    warm = config.train.model_copy(update={"lr": 0.5, "epochs": 7})
+    assert [config.train_in(round) for round in (1, 2, 3)] == [warm, warm, config.train]
+    assert CONFIG.train_in(1) == CONFIG.train
 
 
 def test_pooled_clients_learn_one_lesson_from_everything(tmp_path: Path):

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from fedse.config.schema import BufferSection, ClientSection, Config, EvalSection, RolloutSection
+from fedse.config.schema import (
+    BufferSection,
+    ClientSection,
+    Config,
+    EvalSection,
+    RolloutSection,
+    TrainSection,
+)
 from fedse.events import silent
 from fedse.method.rollout import Game
 from fedse.method.rounds import client_eval, client_round
@@ -40,9 +47,11 @@ class Watched:
         self.games.append(list(games))
         return self._play(games, *args, **options)
 
-    def fit(self, start: Adapter, lessons: Sequence[Trajectory], seed: int) -> Fitted:
+    def fit(
+        self, start: Adapter, lessons: Sequence[Trajectory], settings: TrainSection, seed: int
+    ) -> Fitted:
         self.fits.append((start.digest, list(lessons), seed))
-        return self._fit(start, lessons, seed)
+        return self._fit(start, lessons, settings, seed)
 
     def round(self, number: int, current: Adapter = CURRENT) -> Adapter | None:
         return client_round(current, self.site, self.config, round=number, emit=silent).adapter
