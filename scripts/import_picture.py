@@ -33,7 +33,7 @@ ROWS = (
     "adapters aggregate stats train envs.babyai envs.bridges envs.maze envs.textcraft envs.webshop"
     " envs.wordle",
     "store observers",
-    "method ledger",
+    "method ledger models",
     "results exports envs.conformance serve",
     "site report doctor",
     "drivers federation testing",

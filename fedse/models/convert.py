@@ -23,9 +23,11 @@ def convert_gguf(gguf: Path, folder: Path) -> None:
 
     The numbers are those of the quantised file, each rounded to bfloat16.
     """
-    tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
+    tokenizer = AutoTokenizer.from_pretrained(
+        gguf.parent, gguf_file=gguf.name, local_files_only=True
+    )
     read = AutoModelForCausalLM.from_pretrained(
-        gguf.parent, gguf_file=gguf.name, dtype=torch.float32
+        gguf.parent, gguf_file=gguf.name, local_files_only=True, dtype=torch.float32
     )
     fresh = _unquantised(read)
     fresh.generation_config = GenerationConfig(
