@@ -38,7 +38,7 @@ def models_root(environ: Mapping[str, str]) -> Path:
 
 
 def is_name(base: str) -> bool:
-    """Whether `base` means the same model on every machine; otherwise it is a folder of this one."""
+    """Whether `base` means the same on every machine; otherwise it is a folder of this one."""
     return base in SHIPPED or base in FETCHED or hub_model(base) is not None
 
 

@@ -186,7 +186,7 @@ def _memory_lines(facts: dict[str, Any]) -> Iterator[str]:
     memory = facts["memory"]
     yield f"\n{'memory in GB, an estimate':<44}" + "".join(f"{name:>10}" for name in memory)
     for label, part, key in rows:
-        figures = (f"{need[part][key] / 1e9:>10.2f}" for need in memory.values())
+        figures = (f"{need[part][key] / 1e9:>10.3f}" for need in memory.values())
         yield f"{label:<44}" + "".join(figures)
 
 

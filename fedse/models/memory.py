@@ -1,7 +1,8 @@
 """How much memory a base model needs to play and to train. All figures are in bytes.
 
-What torch, transformers and the Python process take beside them is not in these figures: about
-0.5 GB on a CPU, about 1 GB on a GPU.
+What torch, transformers and the Python process take is not in these figures: 0.4 GB on a CPU. Nor
+is what an allocator keeps of freed memory: with glibc up to 0.7 times the figures on top, next to
+nothing with MALLOC_MMAP_THRESHOLD_=65536 (scripts/measure_memory.py compares).
 """
 
 from typing import NamedTuple
