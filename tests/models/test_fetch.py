@@ -141,7 +141,7 @@ def test_a_hub_model_is_found_by_commit_and_by_tag(tmp_path: Path):
     place = fill_cache(tmp_path)
     snapshot = tmp_path / "hub" / "models--owner--name" / "snapshots" / COMMIT
     for revision in (COMMIT, "v1"):
-        arrival = get_hub_model(MODEL._replace(revision=revision), place)
+        arrival = get_hub_model(MODEL._replace(revision=revision), place, tell=print)
         assert arrival[:3] == (snapshot, base_digest(TINY), False)
 
 
@@ -163,7 +163,7 @@ def test_a_hub_model_that_is_not_here(tmp_path: Path):
         base_path(str(MODEL), place)
     assert caught.value.hint == f"fedse model get {MODEL}"
     with pytest.raises(MachineError, match="HF_HUB_OFFLINE forbids") as caught:
-        get_hub_model(MODEL, place)
+        get_hub_model(MODEL, place, tell=print)
     assert caught.value.hint == f"HF_HUB_OFFLINE=0 fedse model get {MODEL}"
 
 
@@ -190,7 +190,10 @@ def test_what_is_asked_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         return ""
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
-    arrival = get_hub_model(MODEL, {"HF_HOME": str(tmp_path)})
+    told: list[str] = []
+    arrival = get_hub_model(MODEL, {"HF_HOME": str(tmp_path)}, tell=told.append)
+    assert told == [f"fetching {MODEL} into {tmp_path / 'hub'}"]
+    assert arrival.files == tuple(sorted(file.name for file in TINY.iterdir()))
     assert (arrival.fetched, arrival.digest) == (True, base_digest(TINY))
     [call] = asked
     assert (call["repository"], call["revision"]) == MODEL
