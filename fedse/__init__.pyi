@@ -46,6 +46,12 @@ from .api.measuring import (
 from .api.running import resume as resume
 from .api.running import run as run
 from .config.file import load_config as load_config
+from .config.hardware import (
+    EngineSection as EngineSection,
+)
+from .config.hardware import (
+    TrainerSection as TrainerSection,
+)
 from .config.schema import (
     AggregateSection as AggregateSection,
 )
@@ -75,6 +81,9 @@ from .config.schema import (
 )
 from .config.schema import (
     TrainSection as TrainSection,
+)
+from .config.schema import (
+    WarmstartSection as WarmstartSection,
 )
 from .drivers.loop import federate as federate
 from .drivers.run import run_local as run_local

@@ -33,7 +33,7 @@ ROWS = (
     "adapters aggregate stats train envs.babyai envs.bridges envs.maze envs.textcraft envs.webshop"
     " envs.wordle",
     "store observers",
-    "method ledger processes",
+    "method ledger models processes",
     "results exports envs.conformance serve engine",
     "site report doctor",
     "drivers federation testing",

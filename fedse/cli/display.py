@@ -15,11 +15,11 @@ Plain = Annotated[
     bool, Parameter(help="One line per event, no colours, no redrawing.", show_default=False)
 ]
 
-# For libraries the run loads. Nothing they would fetch is needed: models are folders here.
+OFFLINE = {"HF_HUB_OFFLINE": "1"}
+# For libraries the run loads.
 QUIET = {
     # A waiting thread that spins makes torch ten times slower where cores are shared.
     "OMP_WAIT_POLICY": "PASSIVE",
-    "HF_HUB_OFFLINE": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
     "FLWR_TELEMETRY_ENABLED": "0",
@@ -29,9 +29,12 @@ QUIET = {
 }
 
 
-def set_quiet(environ: MutableMapping[str, str]) -> None:
-    """No library calls home, draws bars or spins, unless the user set it so."""
-    for name, value in QUIET.items():
+def set_quiet(environ: MutableMapping[str, str], *, offline: bool = True) -> None:
+    """No library calls home, draws bars or spins, unless the user set it so.
+
+    Nothing a library would fetch from a hub is needed where `offline`: models are folders here.
+    """
+    for name, value in {**QUIET, **(OFFLINE if offline else {})}.items():
         environ.setdefault(name, value)
 
 

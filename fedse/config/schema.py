@@ -7,8 +7,6 @@ Sections are named after the stages of the method. What all clients must have in
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
@@ -19,11 +17,11 @@ from pydantic_core import CoreSchema, PydanticCustomError
 from pydantic_core.core_schema import no_info_after_validator_function
 
 from fedse import plugins
+from fedse.config.hardware import EngineSection, TrainerSection
+from fedse.config.section import Fraction, Positive, Section
 from fedse.plugins import plugin_names, unknown
 from fedse.types import CLIENT_NAME, digest_of
 
-Positive = Annotated[int, Field(gt=0)]
-Fraction = Annotated[float, Field(ge=0, le=1)]
 History = Literal["all", "demonstrations", "round"]
 
 
@@ -56,10 +54,6 @@ class OneOf(NamedTuple):
 
 def one_of(*built_in: str, group: str) -> OneOf:
     return OneOf(built_in, group)
-
-
-class Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 class RunSection(Section):
@@ -189,63 +183,11 @@ class ClientSection(Section):
     """A registered environment, or `module:Class`."""
     part: tuple[Positive, Positive] | None = None
     """[k, n]: this client's training tasks are every n-th from the k-th on; unset = all."""
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {}  # noqa: RUF012 (pydantic copies it)
     """Arguments of the environment."""
     step_seconds: Annotated[float, Field(gt=0)] = 600.0
     """Seconds the environment may take for one answer; then the episode counts as broken. Only
     with `engine.type = "vllm"`, where environments run in threads of their own."""
-
-
-class EngineSection(Section):
-    """What generates the agent's replies here: this machine's own business, never agreed."""
-
-    type: Literal["in-process", "vllm"] = "in-process"
-    """`in-process` = transformers in this process, in lock step, the same bits every time;
-    `vllm` = a vLLM server over HTTP, where no episode waits for another."""
-    url: str | None = None
-    """A vLLM server that you run, as `http://127.0.0.1:8000`; unset = fedse starts one."""
-    python: str | None = None
-    """The interpreter of the environment vLLM is installed in; needed to start a server."""
-    adapters: Literal["lora", "merged"] = "lora"
-    """How an adapter gets into the server: as LoRA under its digest, or merged into the weights
-    (one adapter at a time; several times faster on a CPU)."""
-    precision: Literal["bfloat16", "float16", "float32"] = "bfloat16"
-    """Number format of the weights in a server that fedse starts."""
-    memory: Annotated[float, Field(gt=0)] = 2.0
-    """GB a server that fedse starts keeps free for the keys and values of open episodes."""
-    cores: str | None = None
-    """CPU cores of a server that fedse starts without a GPU, as `0-3`; unset = all of them."""
-    arguments: tuple[str, ...] = ()
-    """Further command-line arguments of a server that fedse starts."""
-    folder: str | None = None
-    """Where adapters are put for the server to read, under the same path on both sides; unset =
-    the client's own folder."""
-    in_flight: Positive = 64
-    """Episodes that are played at the same time."""
-    patience: Annotated[float, Field(gt=0)] = 600.0
-    """Seconds to wait for one reply, and for a server that starts or was killed."""
-    sleep: bool = False
-    """The server gives its GPU memory back while the trainer works (vLLM's sleep mode)."""
-    key: str | None = None
-    """Name of the environment variable that holds the server's API key."""
-
-
-class TrainerSection(Section):
-    """What the adapter is trained on here: this machine's own business, never agreed."""
-
-    device: str = "cpu"
-    """`cpu`, `cuda`, `cuda:1`, ...; also where the in-process engine computes."""
-    precision: Literal["float32", "bfloat16"] = "float32"
-    """Number format of the frozen base model; the adapter is always trained in float32."""
-    threads: Positive = 1
-    """CPU threads of torch; part of what makes a digest reproducible."""
-    max_tokens: Positive | None = None
-    """Tokens computed at once, padding included: a batch with more is computed in pieces of similar
-    length and the gradients are added up. Unset = a whole batch at once."""
-    checkpointing: bool = False
-    """Compute activations again instead of keeping them: slower, with less memory."""
-    processes: Positive = 1
-    """Processes that train together, started by `accelerate launch`; 1 = no process of its own."""
 
 
 class Config(Section):
@@ -256,8 +198,8 @@ class Config(Section):
     rollout: RolloutSection = RolloutSection()
     select: SelectSection = SelectSection()
     buffer: BufferSection = BufferSection()
-    warmstart: WarmstartSection = WarmstartSection()
     train: TrainSection = TrainSection()
+    warmstart: WarmstartSection = WarmstartSection()
     aggregate: AggregateSection = AggregateSection()
     eval: EvalSection = EvalSection()
     engine: EngineSection = EngineSection()

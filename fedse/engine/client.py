@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import httpx
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
-from fedse.config.schema import EngineSection
+from fedse.config.hardware import EngineSection
 from fedse.errors import ConfigError, MachineError, RunError
 
 # Seconds between two attempts: short at first, because most breaks are short.

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fedse.adapters.base import base_path
-from fedse.config.schema import Config, EngineSection
+from fedse.config.hardware import EngineSection
+from fedse.config.schema import Config
 from fedse.engine.client import URL_VARIABLE, EngineClient
 from fedse.errors import ConfigError, FedSEError, MachineError
 from fedse.ports import free_ports

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import tomlkit
 
-from fedse.adapters.base import SHIPPED, spec_of
+from fedse.adapters.base import is_name, spec_of
 from fedse.config.file import (
     OWN_SECTIONS,
     dump_config,
@@ -101,7 +101,8 @@ def agreed_config(
         identity = spec_of(config).identity
     except MachineError as error:
         raise MachineError(
-            f"the federation's base model {invite.base!r} is not here: {error}", hint=again
+            f"the federation's base model {invite.base!r} is not here: {error}",
+            hint=f"{error.hint}, or {again}" if not base and is_name(invite.base) else again,
         ) from error
     if identity != invite.spec:
         raise MachineError(
@@ -113,8 +114,8 @@ def agreed_config(
 
 
 def _whole(base: str) -> str:
-    """A name of a shipped model, or the folder as it is found from anywhere."""
-    return base if base in SHIPPED else str(Path(base).expanduser().resolve())
+    """A name that every machine knows, or the folder as it is found from anywhere."""
+    return base if is_name(base) else str(Path(base).expanduser().resolve())
 
 
 def join(invite: Invite, config: Config, path: Path, *, bundle: str) -> Home:

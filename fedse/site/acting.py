@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from fedse.agent.policy import Policy
 from fedse.agent.prompt import Encoder
-from fedse.config.schema import Config, EngineSection
+from fedse.config.hardware import EngineSection
+from fedse.config.schema import Config
 from fedse.errors import require_packages
 from fedse.types import Adapter, AdapterSpec
 

@@ -12,7 +12,8 @@ from typing import Annotated
 import tomlkit
 from pydantic import Field, ValidationError
 
-from fedse.config.schema import Config, Section
+from fedse.config.schema import Config
+from fedse.config.section import Section
 from fedse.errors import ConfigError, FedSEError
 from fedse.faults import Fault
 from fedse.protocol import Request

@@ -1,6 +1,7 @@
 """Files that are complete or absent; durable ones also after a power cut."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,23 @@ def new_file(target: Path, *, mode: int = BY_UMASK) -> Iterator[Path]:
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_folder(target: Path) -> Iterator[Path]:
+    """An empty folder to be filled; it becomes `target` if the block succeeds, else it is removed.
+
+    A `target` that holds something already is left as it is, and an OSError tells.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir()
+    try:
+        yield temporary
+        temporary.rename(target)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def write_whole(target: Path, data: bytes, *, mode: int = BY_UMASK) -> None:

@@ -136,6 +136,7 @@ RARE = {
     "run.resumed",
     "site.paused",
     "site.vetoed",
+    "engine.ended",
 }
 
 

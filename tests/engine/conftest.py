@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fedse.adapters.base import base_path
-from fedse.config.schema import EngineSection
+from fedse.config.hardware import EngineSection
 from fedse.engine.client import EngineClient
 from fedse.ports import free_ports
 from fedse.processes.group import Processes

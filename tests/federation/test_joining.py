@@ -244,6 +244,20 @@ def test_a_base_model_that_is_not_here_or_another_asks_for_the_option(
     assert caught.value.hint.startswith("add --base FOLDER to the command: ")
 
 
+def test_a_base_model_that_every_machine_can_get_says_how(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Once it is here it is used by its name, also by a site that names it."""
+    monkeypatch.setenv("FEDSE_MODELS", str(tmp_path / "models"))
+    offered = scene.read().model_copy(update={"base": "smollm2-135m"})
+    with pytest.raises(MachineError, match="smollm2-135m") as caught:
+        scene.join(invite=offered)
+    assert caught.value.hint.startswith("fedse model get smollm2-135m, or add --base FOLDER ")
+    shutil.copytree(SHIPPED["tiny"], tmp_path / "models" / "smollm2-135m")
+    named = scene.join(invite=offered, base="smollm2-135m")
+    assert open_home(named.path).config.model.base == "smollm2-135m"
+
+
 def test_commands_in_hints_name_the_federation(scene: Scene):
     place = f" --dir {scene.federation.path}"
     with pytest.raises(ConfigError, match=r"did you mean 'alpha'\?$") as unknown:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fedse.errors import StoreError
-from fedse.store.files import OWNER_ONLY, new_file, write_durably, write_whole
+from fedse.store.files import OWNER_ONLY, new_file, new_folder, write_durably, write_whole
 
 
 @pytest.fixture(autouse=True)
@@ -84,3 +84,30 @@ def test_a_durable_file_is_on_disk_before_it_has_its_name_and_the_name_after(
     monkeypatch.setattr(Path, "replace", replaced)
     write_durably(tmp_path / "a", b"data")
     assert order == ["file", "name", "folder"]
+
+
+def test_a_new_folder_is_whole_or_absent(tmp_path: Path):
+    target = tmp_path / "in" / "a"
+
+    def interrupted() -> None:
+        with new_folder(target) as folder:
+            (folder / "file").write_bytes(b"half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert names(target.parent) == []
+    with new_folder(target) as folder:
+        (folder / "file").write_bytes(b"whole")
+        assert not target.exists()
+    assert names(target.parent) == ["a"]
+    assert (target / "file").read_bytes() == b"whole"
+
+
+def test_a_folder_that_holds_something_is_not_replaced(tmp_path: Path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "file").write_bytes(b"before")
+    with pytest.raises(OSError, match="not empty"), new_folder(tmp_path / "a"):
+        pass
+    assert names(tmp_path) == ["a"]
+    assert (tmp_path / "a" / "file").read_bytes() == b"before"

@@ -1,0 +1,59 @@
+"""What a machine decides for itself: how it generates and how it trains. Nobody agrees on it."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from fedse.config.section import Positive, Section
+
+
+class EngineSection(Section):
+    """What generates the agent's replies here: this machine's own business, never agreed."""
+
+    type: Literal["in-process", "vllm"] = "in-process"
+    """`in-process` = transformers in this process, in lock step, the same bits every time;
+    `vllm` = a vLLM server over HTTP, where no episode waits for another."""
+    url: str | None = None
+    """A vLLM server that you run, as `http://127.0.0.1:8000`; unset = fedse starts one."""
+    python: str | None = None
+    """The interpreter of the environment vLLM is installed in; needed to start a server."""
+    adapters: Literal["lora", "merged"] = "lora"
+    """How an adapter gets into the server: as LoRA under its digest, or merged into the weights
+    (one adapter at a time; several times faster on a CPU)."""
+    precision: Literal["bfloat16", "float16", "float32"] = "bfloat16"
+    """Number format of the weights in a server that fedse starts."""
+    memory: Annotated[float, Field(gt=0)] = 2.0
+    """GB a server that fedse starts keeps free for the keys and values of open episodes."""
+    cores: str | None = None
+    """CPU cores of a server that fedse starts without a GPU, as `0-3`; unset = all of them."""
+    arguments: tuple[str, ...] = ()
+    """Further command-line arguments of a server that fedse starts."""
+    folder: str | None = None
+    """Where adapters are put for the server to read, under the same path on both sides; unset =
+    the client's own folder."""
+    in_flight: Positive = 64
+    """Episodes that are played at the same time."""
+    patience: Annotated[float, Field(gt=0)] = 600.0
+    """Seconds to wait for one reply, and for a server that starts or was killed."""
+    sleep: bool = False
+    """The server gives its GPU memory back while the trainer works (vLLM's sleep mode)."""
+    key: str | None = None
+    """Name of the environment variable that holds the server's API key."""
+
+
+class TrainerSection(Section):
+    """What the adapter is trained on here: this machine's own business, never agreed."""
+
+    device: str = "cpu"
+    """`cpu`, `cuda`, `cuda:1`, ...; also where the in-process engine computes."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Number format of the frozen base model; the adapter is always trained in float32."""
+    threads: Positive = 1
+    """CPU threads of torch; part of what makes a digest reproducible."""
+    max_tokens: Positive | None = None
+    """Tokens computed at once, padding included: a batch with more is computed in pieces of similar
+    length and the gradients are added up. Unset = a whole batch at once."""
+    checkpointing: bool = False
+    """Compute activations again instead of keeping them: slower, with less memory."""
+    processes: Positive = 1
+    """Processes that train together, started by `accelerate launch`; 1 = no process of its own."""

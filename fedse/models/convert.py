@@ -1,0 +1,60 @@
+"""A GGUF file of a Llama model -> an ordinary Hugging Face folder in bfloat16."""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, LlamaForCausalLM
+
+# They would make the digest of the same model differ from one member to the next.
+OF_THE_WRITER = (
+    "transformers_version",
+    "_name_or_path",
+    "_model_name_or_path",
+    "is_local",
+    "local_files_only",
+)
+
+
+def convert_gguf(gguf: Path, folder: Path) -> None:
+    """`folder` holds the model and the tokenizer of `gguf`; the same bytes every time.
+
+    The numbers are those of the quantised file, each rounded to bfloat16.
+    """
+    tokenizer = AutoTokenizer.from_pretrained(
+        gguf.parent, gguf_file=gguf.name, local_files_only=True
+    )
+    read = AutoModelForCausalLM.from_pretrained(
+        gguf.parent, gguf_file=gguf.name, local_files_only=True, dtype=torch.float32
+    )
+    fresh = _unquantised(read)
+    fresh.generation_config = GenerationConfig(
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    fresh.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    for name in ("config.json", "generation_config.json", "tokenizer_config.json"):
+        make_canonical(folder / name)
+    # safetensors writes for the owner only.
+    (folder / "model.safetensors").chmod((folder / "config.json").stat().st_mode)
+
+
+def _unquantised(read: Any) -> Any:
+    """The same model in bfloat16; transformers 5.22 refuses to save one it has read from GGUF."""
+    config = copy.deepcopy(read.config)
+    del config.quantization_config
+    config.dtype = torch.bfloat16
+    fresh = LlamaForCausalLM(config).to(torch.bfloat16)
+    fresh.load_state_dict({name: t.to(torch.bfloat16) for name, t in read.state_dict().items()})
+    fresh.tie_weights()
+    return fresh
+
+
+def make_canonical(file: Path) -> None:
+    """The settings in `file` say nothing about the machine and the versions that wrote them."""
+    kept = {k: v for k, v in json.loads(file.read_text()).items() if k not in OF_THE_WRITER}
+    file.write_text(json.dumps(kept, indent=2, sort_keys=True) + "\n")
