@@ -36,7 +36,10 @@ def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], fl
     env, path, spec = make(), base_path(config.model.base), spec_of(config)
     prepare_torch(config.model.threads)
     engine, trainer = engine_for(path, spec), trainer_for(path, spec)
-    require_prompt_fits(make, engine.encoder, config, member)
+    buffer = Buffer(home / "buffer.db")
+    if buffer.newest(config.run.name) is None:
+        # Once only: for a real world, beginning an episode may be costly.
+        require_prompt_fits(make, engine.encoder, config, member)
 
     def make_policy(adapter: Adapter, temperature: float) -> HFPolicy:
         return HFPolicy(
@@ -56,7 +59,6 @@ def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], fl
             start, prepare(lessons), settings=config.train, context=context, seed=seed
         )
 
-    buffer = Buffer(home / "buffer.db")
     keep = keeping_in(buffer, config, client, spec)
     play = recording(choose_play(env, engine.encoder, keep), buffer, config)
     tasks = partial(tasks_of, env, member.part)
