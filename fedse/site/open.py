@@ -37,8 +37,7 @@ def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], fl
     prepare_torch(config.model.threads)
     engine, trainer = engine_for(path, spec), trainer_for(path, spec)
     buffer = Buffer(home / "buffer.db")
-    if buffer.newest(config.run.name) is None:
-        # Once only: for a real world, beginning an episode may be costly.
+    if buffer.newest(config.run.name) is None:  # once, as beginning an episode may be costly
         require_prompt_fits(make, engine.encoder, config, member)
 
     def make_policy(adapter: Adapter, temperature: float) -> HFPolicy:
