@@ -37,8 +37,9 @@ def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], fl
     make = partial(make_env, member.env, member.options)
     env, path, spec = make(), base_path(config.model.base), spec_of(config)
     prepare_torch(config.trainer.threads)
-    encoder = load_encoder(path)
-    require_prompt_fits(make, encoder, config, member)
+    encoder, buffer = load_encoder(path), Buffer(home / "buffer.db")
+    if buffer.newest(config.run.name) is None:  # once, as beginning an episode may be costly
+        require_prompt_fits(make, encoder, config, member)
     make_policy = policy_maker(config, path, spec, encoder, home)
     trainer = trainer_for(path, spec)
 
@@ -54,7 +55,6 @@ def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], fl
                 start, prepare(lessons), settings=settings, context=context, seed=seed
             )
 
-    buffer = Buffer(home / "buffer.db")
     keep = KeepInBuffer(buffer, config, client, spec)
     play = recording(choose_play(env, encoder, keep, config, member), buffer, config)
     tasks = partial(tasks_of, env, member.part)
