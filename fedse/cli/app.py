@@ -46,11 +46,12 @@ VERBS = {
     "doctor": ("Is this machine ready? What is missing, and how to get it.", "doctor my.toml"),
     "config": ("Look at an experiment file, check it, explain it.", "config explain train.lr"),
     "model": ("Get a base model, or show its size and memory.", "model show tiny"),
+    "engine": ("Start or check the server that generates replies.", "engine check my.toml"),
     "env": ("List environments, check one, play one yourself.", "env play wordle"),
     "federation": ("Lead a federation: create, invite, enrol, start.", "federation status"),
     "site": ("Take part in a federation: join, preview, start, pause.", "site preview"),
 }
-GROUPS = ("config", "model", "env", "export", "ledger", "federation", "site")
+GROUPS = ("config", "model", "engine", "env", "export", "ledger", "federation", "site")
 
 
 def build_app() -> App:

@@ -91,9 +91,16 @@ class EngineClient:
             raise RunError(
                 f"the engine {self.url} did not read the prompt as it was sent: expected "
                 f"{len(prompt)} token ids back, got {len(choice.get('prompt_token_ids') or ())}",
-                hint=f"fedse engine check {self.url}",
+                hint=f"fedse engine check EXPERIMENT --url {self.url}",
             )
         return Sampled(_token_ids(choice, self.url))
+
+    def prompt_logprobs(self, model: str, prompt: Sequence[int]) -> list[float]:
+        """The log-probability of each token of `prompt` but the first, given those before it."""
+        body = {"model": model, "prompt": list(prompt), "max_tokens": 1, "prompt_logprobs": 0}
+        choice = self._send("POST", "/v1/completions", body).json()["choices"][0]
+        given = zip(prompt[1:], choice["prompt_logprobs"][1:], strict=True)
+        return [float(entry[str(token)]["logprob"]) for token, entry in given]
 
     def generate(self, prompt: Sequence[int], how: Sampling) -> Sampled:
         """Tokens drawn by whatever weights the server holds now, and their version."""
@@ -172,7 +179,7 @@ class EngineClient:
             raise RunError(
                 f"the engine {self.url} gave no answer to {path} in {self._patience:g} s: "
                 f"{type(error).__name__}: {error}",
-                hint=f"fedse engine check {self.url}",
+                hint=f"fedse engine check EXPERIMENT --url {self.url}",
             ) from error
 
     def _accepted(self, path: str, answer: httpx.Response) -> httpx.Response:
@@ -181,7 +188,7 @@ class EngineClient:
         raise RunError(
             f"the engine {self.url} refused {path} with {answer.status_code}: "
             f"{answer.text[:QUOTED]}",
-            hint=f"fedse engine check {self.url}",
+            hint=f"fedse engine check EXPERIMENT --url {self.url}",
         )
 
 
@@ -231,6 +238,6 @@ def _token_ids(choice: Mapping[str, Any], url: str) -> tuple[int, ...]:
     if not isinstance(ids, list) or not ids or not all(type(i) is int and i >= 0 for i in ids):
         raise RunError(
             f"the engine {url} gave no token ids, got {ids!r:.100}",
-            hint=f"fedse engine check {url}",
+            hint=f"fedse engine check EXPERIMENT --url {url}",
         )
     return tuple(ids)

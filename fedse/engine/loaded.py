@@ -34,6 +34,10 @@ class ActingAdapters(Protocol):
         """Tokens that `adapter`, and no other, drew after `prompt`."""
         ...
 
+    def take_out(self) -> None:
+        """No adapter that was put in here is in the server."""
+        ...
+
 
 class LoraAdapters:
     """Each adapter is a LoRA of the server, named after its digest."""
@@ -52,6 +56,11 @@ class LoraAdapters:
                 return sampled
             self._forget(adapter.digest)
         raise _lost(self._client.url, adapter.digest)
+
+    def take_out(self) -> None:
+        with self._lock:
+            while self._in:
+                self._take_out(self._in.pop())
 
     def _forget(self, digest: str) -> None:
         with self._lock:
@@ -114,6 +123,9 @@ class MergedAdapters:
                 return sampled
             self._put_in(adapter)
         raise _lost(self._client.url, adapter.digest)
+
+    def take_out(self) -> None:
+        """The next adapter replaces the one that is in; there is no server without weights."""
 
     def _put_in(self, adapter: Adapter) -> None:
         with self._lock, _alone_with(self._client.url):

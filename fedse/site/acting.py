@@ -45,7 +45,7 @@ def policy_maker(
     require_packages("engine.type = 'vllm'", "httpx", "psutil", extra="engine")
     from fedse.engine.policy import ServedPolicy
 
-    acting = _acting_adapters(settings, base, Path(settings.folder or home / "engine"))
+    acting = _shared_adapters(settings, base, Path(settings.folder or home / "engine"))
 
     def served(adapter: Adapter, temperature: float) -> Policy:
         return ServedPolicy(
@@ -82,11 +82,17 @@ def _client(settings: EngineSection) -> "EngineClient":
 
 
 @lru_cache(maxsize=8)
-def _acting_adapters(settings: EngineSection, base: Path, folder: Path) -> "ActingAdapters":
+def _shared_adapters(settings: EngineSection, base: Path, folder: Path) -> "ActingAdapters":
     """One for all clients of this process that use the same folder."""
+    return acting_adapters(_client(settings), settings, base, folder)
+
+
+def acting_adapters(
+    client: "EngineClient", settings: EngineSection, base: Path, folder: Path
+) -> "ActingAdapters":
+    """How adapters get into the server, as the settings say."""
     from fedse.engine.loaded import LoraAdapters, MergedAdapters
 
-    client = _client(settings)
     if settings.adapters == "lora":
         return LoraAdapters(client, folder)
     from fedse.engine.merged import write_merged

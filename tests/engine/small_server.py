@@ -55,6 +55,14 @@ class SmallEngine:
                     break
             return ids[len(prompt) :]
 
+    @torch.inference_mode()
+    def score(self, name: str, prompt: list[int]) -> list[dict[str, Any] | None]:
+        with self._lock:
+            self._use(name)
+            scores = torch.log_softmax(self._model(torch.tensor([prompt])).logits[0], dim=-1)
+        given = enumerate(prompt[1:])
+        return [None, *({str(t): {"logprob": float(scores[i, t])}} for i, t in given)]
+
     def reload(self, folder: str) -> None:
         with self._lock:
             for file in Path(folder).glob("*.safetensors"):
@@ -81,11 +89,14 @@ def app_of(engine: SmallEngine, *, key: str | None) -> Starlette:
 
     async def complete(request: Request) -> Response:
         body = await request.json()
-        name = body["model"]
+        name, prompt = body["model"], body["prompt"]
         if name != BARE and name not in engine.loras:
             return refuse(404, f"The model `{name}` does not exist.")
-        ids = await run_in_threadpool(engine.sample, name, body["prompt"], body)
-        choice = {"index": 0, "token_ids": ids, "prompt_token_ids": body["prompt"]}
+        if "prompt_logprobs" in body:
+            scores = await run_in_threadpool(engine.score, name, prompt)
+            return JSONResponse({"choices": [{"index": 0, "prompt_logprobs": scores}]})
+        ids = await run_in_threadpool(engine.sample, name, prompt, body)
+        choice = {"index": 0, "token_ids": ids, "prompt_token_ids": prompt}
         return JSONResponse({"choices": [choice]})
 
     async def generate(request: Request) -> Response:

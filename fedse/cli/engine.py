@@ -1,0 +1,113 @@
+"""`fedse engine`: start the server that generates replies, or check one that runs."""
+
+import json as json_format
+import signal
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from fedse.adapters.base import base_path, spec_of
+from fedse.cli.display import Json
+from fedse.config.file import load_config
+from fedse.config.schema import Config
+from fedse.errors import ConfigError, MachineError, require_packages
+
+app = App(name="engine", help_format="plaintext", help_epilogue="")
+
+Experiment = Annotated[
+    Path, Parameter(help="The experiment: its [engine], [model] and [rollout] decide.")
+]
+
+
+@app.command
+def start(
+    experiment: Experiment,
+    /,
+    *,
+    host: Annotated[
+        str, Parameter(help="The address it listens at; anybody who reaches it can change it.")
+    ] = "127.0.0.1",
+    port: Annotated[int, Parameter(help="The port it listens at.")] = 8123,
+    logs: Annotated[Path, Parameter(help="The folder its output is kept in.")] = Path("engine"),
+) -> None:
+    """Start a vLLM server for this experiment and keep it running until Ctrl-C.
+
+    The interpreter is that of engine.python, in whose environment vLLM is installed. One that
+    dies is started again.
+
+    Example: fedse engine start my.toml --port 8123
+    """
+    config = _served(experiment)
+    from fedse.engine.server import running_engine
+
+    print(f"starting; output in {logs}", file=sys.stderr)
+    base = base_path(config.model.base)
+    with running_engine(config, base, logs, tell=_tell, host=host, port=port) as url:
+        print(url, flush=True)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        threading.Event().wait()
+
+
+@app.command
+def check(
+    experiment: Experiment,
+    /,
+    *,
+    url: Annotated[str | None, Parameter(help="The server's address; default: engine.url.")] = None,
+    json: Json = False,
+) -> None:
+    """Check a server that runs: its model, its tokens, and that adapters really act.
+
+    It puts two adapters into the server and takes them out again. The exit code is 3 if a check
+    fails.
+
+    Example: fedse engine check my.toml --url http://127.0.0.1:8123
+    """
+    config = _served(experiment)
+    if url is not None:
+        own = config.engine.model_copy(update={"url": url})
+        config = config.model_copy(update={"engine": own})
+    from fedse.agent.tokens import load_encoder
+    from fedse.engine.check import check_engine, own_logprobs, probe
+    from fedse.engine.client import EngineClient
+    from fedse.site.acting import acting_adapters
+
+    base, spec = base_path(config.model.base), spec_of(config)
+    encoder = load_encoder(base)
+    expected = own_logprobs(base, probe(encoder))
+    found = []
+    with tempfile.TemporaryDirectory(prefix="fedse-engine-") as folder:
+        client, place = EngineClient(config.engine), Path(config.engine.folder or folder)
+        acting = acting_adapters(client, config.engine, base, place)
+        for one in check_engine(config, spec, encoder, client, acting, expected):
+            found.append(one)
+            if not json:
+                print(f"{'ok  ' if one.ok else 'FAIL'}  {one.what}")
+                if one.fix:
+                    print(f"      fix: {one.fix}")
+        if client.answers():
+            acting.take_out()
+        client.close()
+    if json:
+        print(json_format.dumps([one._asdict() for one in found]))
+    if not all(one.ok for one in found):
+        raise MachineError("the engine is not ready for this experiment")
+
+
+def _served(experiment: Path) -> Config:
+    config = load_config(experiment)
+    if config.engine.type != "vllm":
+        raise ConfigError(
+            f"{experiment} has engine.type = {config.engine.type!r}: there is no server",
+            hint='set type = "vllm" in its [engine] section',
+        )
+    require_packages("fedse engine", "httpx", "psutil", extra="engine")
+    return config
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr)
