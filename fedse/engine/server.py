@@ -34,6 +34,7 @@ def server_command(config: Config, base: Path, port: int, *, host: str = HOST) -
     command += ["--served-model-name", BARE, "--host", host, "--port", str(port)]
     command += ["--dtype", settings.precision, "--max-model-len", str(rollout.context)]
     command += ["--max-num-seqs", str(settings.in_flight)]
+    command += ["--kv-cache-memory-bytes", str(round(settings.memory * 1e9))]
     # What the model's folder recommends for sampling is no part of the experiment.
     command += ["--generation-config", "vllm", "--uvicorn-log-level", "warning"]
     if settings.adapters == "lora":
@@ -58,7 +59,6 @@ def server_environment(config: Config, given: Mapping[str, str]) -> dict[str, st
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
         "OMP_WAIT_POLICY": "PASSIVE",
-        "VLLM_CPU_KVCACHE_SPACE": str(max(1, round(settings.memory))),
         "VLLM_CPU_OMP_THREADS_BIND": cores,
         "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1",
         # The routes that replace weights and put the server to sleep; it listens on loopback only.

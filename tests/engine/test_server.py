@@ -41,6 +41,7 @@ def test_lora_needs_room_for_the_rank_and_merged_weights_the_routes_that_replace
     lora = server_command(experiment('python = "sh"', "[model]\nrank = 12"), Path("/m"), 8000)
     assert lora[lora.index("--max-lora-rank") + 1] == "16"
     assert lora[lora.index("--host") + 1] == "127.0.0.1"
+    assert lora[lora.index("--kv-cache-memory-bytes") + 1] == "2000000000"
     merged = server_command(experiment('python = "sh"\nadapters = "merged"'), Path("/m"), 8000)
     assert "--enable-lora" not in merged
     assert "--enable-scale-out" in merged
@@ -49,11 +50,10 @@ def test_lora_needs_room_for_the_rank_and_merged_weights_the_routes_that_replace
 
 def test_the_server_has_a_python_of_its_own():
     given = {"PYTHONPATH": "here", "VIRTUAL_ENV": "here", "PATH": "p", "HF_HUB_OFFLINE": "0"}
-    made = server_environment(experiment("memory = 3.0"), given)
+    made = server_environment(experiment(), given)
     assert "PYTHONPATH" not in made
     assert "VIRTUAL_ENV" not in made
     assert (made["PATH"], made["HF_HUB_OFFLINE"]) == ("p", "1")
-    assert made["VLLM_CPU_KVCACHE_SPACE"] == "3"
 
 
 def test_without_an_address_and_without_an_interpreter_nothing_is_started(tmp_path: Path):
