@@ -36,7 +36,7 @@ ROWS = (
     "method ledger models processes",
     "results exports envs.conformance serve engine",
     "site report doctor",
-    "drivers federation testing",
+    "drivers federation testing bench",
     "reproduce flower.messages",
     "flower.patches flower.server",
     "flower flower.ops",

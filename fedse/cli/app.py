@@ -47,11 +47,12 @@ VERBS = {
     "config": ("Look at an experiment file, check it, explain it.", "config explain train.lr"),
     "model": ("Get a base model, or show its size and memory.", "model show tiny"),
     "engine": ("Start or check the server that generates replies.", "engine check my.toml"),
+    "bench": ("What fedse costs beside the bare tools, as ratios.", "bench rollout my.toml"),
     "env": ("List environments, check one, play one yourself.", "env play wordle"),
     "federation": ("Lead a federation: create, invite, enrol, start.", "federation status"),
     "site": ("Take part in a federation: join, preview, start, pause.", "site preview"),
 }
-GROUPS = ("config", "model", "engine", "env", "export", "ledger", "federation", "site")
+GROUPS = ("config", "model", "engine", "bench", "env", "export", "ledger", "federation", "site")
 
 
 def build_app() -> App:

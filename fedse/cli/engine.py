@@ -5,6 +5,7 @@ import signal
 import sys
 import tempfile
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -80,8 +81,11 @@ def check(
     encoder = load_encoder(base)
     expected = own_logprobs(base, probe(encoder))
     found = []
-    with tempfile.TemporaryDirectory(prefix="fedse-engine-") as folder:
-        client, place = EngineClient(config.engine), Path(config.engine.folder or folder)
+    with (
+        tempfile.TemporaryDirectory(prefix="fedse-engine-") as folder,
+        closing(EngineClient(config.engine)) as client,
+    ):
+        place = Path(config.engine.folder or folder)
         acting = acting_adapters(client, config.engine, base, place)
         for one in check_engine(config, spec, encoder, client, acting, expected):
             found.append(one)
@@ -91,7 +95,6 @@ def check(
                     print(f"      fix: {one.fix}")
         if client.answers():
             acting.take_out()
-        client.close()
     if json:
         print(json_format.dumps([one._asdict() for one in found]))
     if not all(one.ok for one in found):

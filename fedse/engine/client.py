@@ -33,6 +33,8 @@ class Sampling(NamedTuple):
     end_id: int
     """The token that ends an action."""
     seed: int
+    to_the_end: bool = False
+    """Draw all new_tokens, whatever they are: equal work for a benchmark."""
 
 
 class Sampled(NamedTuple):
@@ -226,6 +228,7 @@ def _sampling(how: Sampling) -> dict[str, Any]:
         "top_k": 0,
         "min_p": 0.0,
         "repetition_penalty": 1.0,
+        **({"ignore_eos": True, "min_tokens": how.new_tokens} if how.to_the_end else {}),
     }
 
 

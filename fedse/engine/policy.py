@@ -24,10 +24,12 @@ class ServedPolicy:
         temperature: float,
         context: int,
         new_tokens: int,
+        to_the_end: bool = False,
     ) -> None:
         self.name = adapter.digest
         self._engine, self._encoder, self._adapter = engine, encoder, adapter
         self._temperature, self._context, self._new_tokens = temperature, context, new_tokens
+        self._to_the_end = to_the_end
         # A tokenizer is not made for two threads.
         self._encoding = threading.Lock()
 
@@ -45,7 +47,8 @@ class ServedPolicy:
         prompt = (*tokens_so_far(dialogue), *given)
         if len(prompt) > self._context - self._new_tokens:
             return None
-        how = Sampling(self._temperature, self._new_tokens, self._encoder.end_id, seed)
+        end_id, whole = self._encoder.end_id, self._to_the_end
+        how = Sampling(self._temperature, self._new_tokens, end_id, seed, whole)
         action = self._engine.sample(self._adapter, prompt, how).ids
         with self._encoding:
             return Reply(self._encoder.text(action), given, action)

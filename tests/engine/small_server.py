@@ -42,8 +42,8 @@ class SmallEngine:
         """The tokens after `prompt`, the ending one included."""
         with self._lock:
             self._use(name)
-            random = torch.Generator().manual_seed(how["seed"])
-            ids, stop = list(prompt), set(how["stop_token_ids"])
+            random = torch.Generator().manual_seed(how.get("seed", 0))
+            ids, stop = list(prompt), set(how.get("stop_token_ids", ()))
             for _ in range(how["max_tokens"]):
                 logits = self._model(torch.tensor([ids])).logits[0, -1]
                 if how["temperature"] == 0:
@@ -51,7 +51,7 @@ class SmallEngine:
                 else:
                     chances = torch.softmax(logits.double() / how["temperature"], dim=-1)
                     ids.append(int(torch.multinomial(chances, 1, generator=random)))
-                if ids[-1] in stop:
+                if ids[-1] in stop and not how.get("ignore_eos"):
                     break
             return ids[len(prompt) :]
 

@@ -35,7 +35,7 @@ ALLOWED = {
     "flwr": ("flower",),
     "ray": ("flower",),
     "tenacity": ("waiting", "site.socket_client", "flower.server.mailbox", "engine.client"),
-    "httpx": ("envs.bridges.http_json", "flower", "engine.client"),
+    "httpx": ("envs.bridges.http_json", "flower", "engine.client", "bench.rollout"),
     "urllib": (),
     "mcp": ("envs.bridges.mcp_server",),
     "anyio": ("envs.bridges.mcp_server",),
