@@ -35,7 +35,9 @@ def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], fl
     make = partial(make_env, member.env, member.options)
     env, path, spec = make(), base_path(config.model.base), spec_of(config)
     prepare_torch(config.trainer.threads)
-    engine, trainer = engine_for(path, spec), trainer_for(path, spec)
+    device, precision = config.trainer.device, config.trainer.precision
+    engine = engine_for(path, spec, device=device, precision=precision)
+    trainer = trainer_for(path, spec, config.trainer)
     require_prompt_fits(make, engine.encoder, config, member)
 
     def make_policy(adapter: Adapter, temperature: float) -> HFPolicy:

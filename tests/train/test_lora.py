@@ -48,13 +48,13 @@ def fitted(seed: int = 1, context: int = 512, **settings: object):
 def test_the_spec_is_what_peft_makes_of_the_model():
     from peft import get_peft_model_state_dict
 
-    state = get_peft_model_state_dict(trainer_for(PATH, SPEC)._model)
+    state = get_peft_model_state_dict(trainer_for(PATH, SPEC).model())
     assert {k: tuple(v.shape) for k, v in state.items()} == {t.name: t.shape for t in SPEC.tensors}
 
 
 def test_an_adapter_goes_through_peft_unchanged():
     adapter = Adapter(SPEC, torch.randn(SPEC.size).numpy())
-    model = trainer_for(PATH, SPEC)._model
+    model = trainer_for(PATH, SPEC).model()
     load_adapter(model, adapter)
     assert read_adapter(model, SPEC).digest == adapter.digest
 
@@ -132,7 +132,7 @@ def test_the_exported_folder_is_plain_peft(tmp_path: Path):
 
     base = AutoModelForCausalLM.from_pretrained(PATH, dtype=torch.float32)
     loaded = PeftModel.from_pretrained(base, str(folder)).eval()
-    ours = trainer_for(PATH, SPEC)._model.eval()
+    ours = trainer_for(PATH, SPEC).model()
     load_adapter(ours, adapter)
     ids = torch.tensor([[7, 8, 9, 10, 11, 12]])
     with torch.inference_mode():
