@@ -32,7 +32,7 @@ class Base:
         self.model, self.tokenizer, self.encoder = model, tokenizer, Encoder(tokenizer)
         self.adapted: Any = None
         """PEFT's model around `model`, once somebody trains; it holds the same weights."""
-        self._path = path
+        self._path, self._files = path, _files_of_weights(path)
         # PEFT renames the layers that it wraps, the parameters stay the same objects.
         self._weights: dict[str, Any] = dict(model.named_parameters())
         self._merged: tuple[str, float] | None = None
@@ -62,28 +62,32 @@ class Base:
         self._merged = None
         # Also what an adapter of other layers has left; all of it again if this ends half-way.
         self._overwritten |= factors.keys()
-        for name, published in self._published(self._overwritten):
+        for name in sorted(self._overwritten):
             weight = self._weights[name]
-            values = published.to(device=weight.device, dtype=weight.dtype)
+            values = self._published(name).to(device=weight.device, dtype=weight.dtype)
             if name in factors:
                 a, b = (factor.to(weight.device) for factor in factors[name])
                 values = values.float() + scaling * (b @ a)
             weight.copy_(values)
         self._overwritten = set(factors)
 
-    def _published(self, names: set[str]) -> Iterator[tuple[str, Tensor]]:
-        """Each of these weights as it is in the model's files, one in memory at a time."""
-        missing = set(names)
-        for file in sorted(self._path.glob("*.safetensors")):
-            with boundary(MachineError, f"weights in {file}"), safe_open(file, "pt") as tensors:
-                for name in sorted(missing.intersection(tensors.keys())):
-                    yield name, tensors.get_tensor(name)
-                    missing.remove(name)
-        if missing:
-            raise MachineError(
-                f"base model {self._path}: no weight {min(missing)!r} in its *.safetensors any more",
-                hint="start again with the files of the model in their place",
-            )
+    def _published(self, name: str) -> Tensor:
+        """A weight as it is in the model's files."""
+        file = self._files.get(name)
+        if file is None:
+            raise MachineError(f"base model {self._path}: its *.safetensors have no {name!r}")
+        # Opened for each weight, or the pages of all of them would stay mapped.
+        with boundary(MachineError, f"{name} in {file}"), safe_open(file, "pt") as tensors:
+            published: Tensor = tensors.get_tensor(name)
+            return published
+
+
+def _files_of_weights(path: Path) -> dict[str, Path]:
+    files: dict[str, Path] = {}
+    for file in sorted(path.glob("*.safetensors")):
+        with boundary(MachineError, f"header of {file}"), safe_open(file, "pt") as tensors:
+            files |= dict.fromkeys(tensors.keys(), file)
+    return files
 
 
 def _factors(adapter: Adapter) -> dict[str, tuple[Tensor, Tensor]]:

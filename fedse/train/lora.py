@@ -14,7 +14,9 @@ from fedse.config.schema import TrainerSection, TrainSection
 from fedse.errors import TrainError
 from fedse.seeds import seed_of
 from fedse.train.batch import Lesson, Tokenized, learned_tokens, lesson_of
-from fedse.train.optimise import Share, take_steps
+from fedse.train.launch import fit_in_processes
+from fedse.train.optimise import Share, StepTaken, take_steps
+from fedse.train.order import FitOrder
 from fedse.types import Adapter, AdapterSpec, Fitted, FloatVector
 
 
@@ -32,31 +34,27 @@ class Trainer:
         settings: TrainSection,
         context: int,
         seed: int,
+        share: Share = Share(),  # noqa: B008  a value that nobody changes
     ) -> Fitted:
         """The adapter after `settings.epochs` passes over `lessons`, from a fresh optimiser.
 
-        Every turn of every lesson has its tokens.
+        Every turn of every lesson has its tokens. With `share` this process is one of several.
         """
         kept = [lesson_of(lesson, context=context) for lesson in lessons]
         batches = list(_batches(kept, settings, seed=seed))
         for batch in batches:
             _require_own_tokens(batch, context)
         if self.place.processes > 1:
-            from fedse.train.launch import fit_in_processes
-
-            return fit_in_processes(self, start, batches, settings=settings, seed=seed)
-        return self.fit_batches(start, batches, settings=settings, seed=seed)
-
-    def fit_batches(
-        self,
-        start: Adapter,
-        batches: Sequence[Sequence[Lesson]],
-        *,
-        settings: TrainSection,
-        seed: int,
-        share: Share = Share(),  # noqa: B008  a value that nobody changes
-    ) -> Fitted:
-        """The adapter after one step per batch in this process, which may be one of several."""
+            order = FitOrder(
+                base=self.path,
+                spec=self.spec,
+                place=self.place,
+                settings=settings,
+                context=context,
+                seed=seed,
+                lessons=tuple(kept),
+            )
+            return fit_in_processes(order, start)
         model = self.model()
         load_adapter(model, start)
         with torch.random.fork_rng(devices=[]):
@@ -64,19 +62,23 @@ class Trainer:
             steps = list(
                 take_steps(model, batches, settings=settings, place=self.place, share=share)
             )
-        last_epoch = steps[-max(1, math.ceil(len(steps) / settings.epochs)) :]
-        return Fitted(
-            read_adapter(model, self.spec),
-            loss=sum(step.loss for step in last_epoch) / len(last_epoch),
-            steps=len(steps),
-            tokens=sum(step.tokens for step in steps),
-            padded=sum(step.padded for step in steps),
-        )
+        return _fitted(read_adapter(model, self.spec), steps, epochs=settings.epochs)
 
     def model(self) -> Any:
         """PEFT's model with the published weights; loaded when it is first needed."""
         device, precision = self.place.device, self.place.precision
         return adapted(load_base(self.path, device=device, precision=precision), self.spec)
+
+
+def _fitted(adapter: Adapter, steps: Sequence[StepTaken], *, epochs: int) -> Fitted:
+    last_epoch = steps[-max(1, math.ceil(len(steps) / epochs)) :]
+    return Fitted(
+        adapter,
+        loss=sum(step.loss for step in last_epoch) / len(last_epoch),
+        steps=len(steps),
+        tokens=sum(step.tokens for step in steps),
+        padded=sum(step.padded for step in steps),
+    )
 
 
 def trainer_for(path: Path, spec: AdapterSpec, place: TrainerSection | None = None) -> Trainer:
