@@ -13,6 +13,7 @@ from typing import NamedTuple, NoReturn
 import pytest
 
 PACKAGES = {
+    "accelerate": "hf",
     "cryptography": "flower",
     "flwr": "simulation",
     "gymnasium": "gymnasium",
@@ -62,6 +63,7 @@ def _named(variable: str, what: str) -> Optional:
 
 
 OPTIONAL = {
+    "bitsandbytes": Optional(find_spec("bitsandbytes") is not None, "pip install 'fed-se[4bit]'"),
     "mlflow": _extra("mlflow"),
     "trackio": _extra("trackio"),
     "wandb": _extra("wandb"),

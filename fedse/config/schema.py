@@ -221,8 +221,9 @@ class TrainerSection(Section):
 
     device: str = "cpu"
     """`cpu`, `cuda`, `cuda:1`, ...; also where the in-process engine computes."""
-    precision: Literal["float32", "bfloat16"] = "float32"
-    """Number format of the frozen base model; the adapter is always trained in float32."""
+    precision: Literal["float32", "bfloat16", "4bit"] = "float32"
+    """Number format of the frozen base model; the adapter is always trained in float32. `4bit` is
+    QLoRA's (bitsandbytes), only with `engine.type = "vllm"`: no adapter can be merged into it."""
     threads: Positive = 1
     """CPU threads of torch; part of what makes a digest reproducible."""
     max_tokens: Positive | None = None
@@ -231,7 +232,7 @@ class TrainerSection(Section):
     checkpointing: bool = False
     """Compute activations again instead of keeping them: slower, with less memory."""
     processes: Positive = 1
-    """Processes that train together, started by `accelerate launch`; 1 = no process of its own."""
+    """Processes that train together on this machine; 1 = no process of its own."""
 
 
 class Config(Section):
@@ -265,6 +266,12 @@ class Config(Section):
             if client.part and client.part[0] > client.part[1]:
                 raise ValueError(f"part of {client.name!r} must be [k, n] with k <= n")
         return clients
+
+    @model_validator(mode="after")
+    def _mergeable(self) -> "Config":
+        if self.trainer.precision == "4bit" and self.engine.type == "in-process":
+            raise ValueError('trainer.precision = "4bit" needs engine.type = "vllm"')
+        return self
 
     def client(self, name: str) -> ClientSection:
         return next(client for client in self.clients if client.name == name)

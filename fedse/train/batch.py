@@ -68,17 +68,12 @@ def make_batch(episodes: Sequence[Tokenized], *, context: int | None = None) -> 
     return Batch(ids_B_T, attention_B_T, labels_B_T)
 
 
-def agent_loss(logits_B_T_V: Tensor, labels_B_T: Tensor) -> Tensor:
-    """Mean negative log-likelihood of the agent's tokens (paper: the MLE objective)."""
-    predicted = logits_B_T_V[:, :-1].flatten(0, 1).float()
-    return F.cross_entropy(predicted, labels_B_T[:, 1:].flatten(), ignore_index=IGNORED)
+def agent_loss(logits_N_V: Tensor, labels_B_T: Tensor) -> Tensor:
+    """Mean negative log-likelihood of the agent's N tokens (paper: the MLE objective).
 
-
-def agent_loss_where_needed(logits_N_V: Tensor, labels_B_T: Tensor) -> Tensor:
-    """The same bits as `agent_loss`, from the logits of the N places that predict a label.
-
-    The tokens' log-likelihoods are put where they belong among B x T places before the mean is
-    taken, because a sum of floats depends on where its terms stand.
+    The logits are those of the places that predict a token of the agent. The loss has the bits of a
+    mean over all B x T places, most of them ignored: a sum of floats depends on where its terms
+    stand, so each is put where it belongs first.
     """
     labels = labels_B_T[:, 1:].flatten()
     learned = labels != IGNORED

@@ -16,15 +16,15 @@ from fedse.train.optimise import Share
 from fedse.train.order import FitFolder, Refusal
 
 
-def fit_share(folder: FitFolder, *, index: int, count: int) -> None:
+def fit_share(folder: FitFolder, *, process: int, processes: int) -> None:
     """This process has computed its share of every step; the first one has written the result."""
     order, start = folder.read_order()
     on_cpu = order.place.device == "cpu"
     torch.distributed.init_process_group(
         "gloo" if on_cpu else "nccl",
         init_method=f"file://{folder.meeting}",
-        rank=index,
-        world_size=count,
+        rank=process,
+        world_size=processes,
     )
     accelerator = Accelerator(cpu=on_cpu)
     prepare_torch(order.place.threads)
@@ -38,9 +38,9 @@ def fit_share(folder: FitFolder, *, index: int, count: int) -> None:
         settings=order.settings,
         context=order.context,
         seed=order.seed,
-        share=Share(index, count, lambda found: accelerator.reduce(found, "sum")),
+        share=Share(process, processes, lambda found: accelerator.reduce(found, "sum")),
     )
-    if index == 0:
+    if process == 0:
         folder.write_fitted(fitted)
     accelerator.end_training()
 
@@ -52,12 +52,12 @@ def _end_with_parent() -> None:
 
 
 def main() -> None:
-    folder, index = FitFolder(Path(sys.argv[1])), int(os.environ["RANK"])
+    folder, process = FitFolder(Path(sys.argv[1])), int(os.environ["RANK"])
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
-        fit_share(folder, index=index, count=int(os.environ["WORLD_SIZE"]))
+        fit_share(folder, process=process, processes=int(os.environ["WORLD_SIZE"]))
     except FedSEError as error:
-        folder.refuse(index, Refusal(message=str(error), hint=error.hint))
+        folder.refuse(process, Refusal(message=str(error), hint=error.hint))
         sys.exit(error.exit_code)
 
 

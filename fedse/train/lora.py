@@ -41,7 +41,7 @@ class Trainer:
         Every turn of every lesson has its tokens. With `share` this process is one of several.
         """
         kept = [lesson_of(lesson, context=context) for lesson in lessons]
-        batches = list(_batches(kept, settings, seed=seed))
+        batches = list(batches_of(kept, settings, seed=seed))
         for batch in batches:
             _require_own_tokens(batch, context)
         if self.place.processes > 1:
@@ -136,9 +136,10 @@ def read_adapter(model: Any, spec: AdapterSpec) -> Adapter:
     return Adapter(spec, vector)
 
 
-def _batches(
+def batches_of(
     lessons: Sequence[Lesson], settings: TrainSection, *, seed: int
 ) -> Iterator[list[Lesson]]:
+    """The lessons of each step of a fit, every epoch in an order of its own."""
     count = 0
     for epoch in range(settings.epochs):
         order = list(lessons)

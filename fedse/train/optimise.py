@@ -16,7 +16,7 @@ from fedse.errors import TrainError
 from fedse.train.batch import (
     Batch,
     Lesson,
-    agent_loss_where_needed,
+    agent_loss,
     learned_tokens,
     make_batch,
     make_pieces,
@@ -27,8 +27,8 @@ from fedse.train.batch import (
 class Share(NamedTuple):
     """Which of the pieces this process computes, and how the processes add up what they found."""
 
-    index: int = 0
-    count: int = 1
+    process: int = 0
+    processes: int = 1
     add: Callable[[Tensor], Tensor] = lambda found: found
 
 
@@ -59,10 +59,10 @@ def take_steps(
     schedule = LambdaLR(optimizer, lambda s: 0.5 * (1 + math.cos(math.pi * s / len(batches))))
     with _training(model, checkpointing=place.checkpointing):
         for lessons in batches:
-            pieces = make_pieces(lessons, max_tokens=place.max_tokens, parts=share.count)
-            own = pieces[share.index :: share.count]
-            loss = _backward(model, own, of=learned_tokens(lessons), device=place.device)
-            if share.count > 1:
+            pieces = make_pieces(lessons, max_tokens=place.max_tokens, parts=share.processes)
+            own = pieces[share.process :: share.processes]
+            loss = accumulate(model, own, of=learned_tokens(lessons), device=place.device)
+            if share.processes > 1:
                 loss = _add_up(parameters, loss, share.add)
             if not math.isfinite(loss):
                 raise TrainError("training loss is not finite", hint="lower train.lr")
@@ -90,7 +90,7 @@ def _training(model: Any, *, checkpointing: bool) -> Iterator[None]:
             model.gradient_checkpointing_disable()
 
 
-def _backward(model: Any, pieces: Sequence[list[Lesson]], *, of: int, device: str) -> float:
+def accumulate(model: Any, pieces: Sequence[list[Lesson]], *, of: int, device: str) -> float:
     """The pieces' part of the batch's mean loss over `of` tokens; its gradient is added up."""
     total = 0.0
     for piece in pieces:
@@ -115,7 +115,7 @@ def batch_loss(model: Any, batch: Batch) -> Tensor:
         logits_N_V = model(**inputs, use_cache=False, logits_to_keep=where).logits
     else:
         logits_N_V = model(**inputs, use_cache=False).logits[where]
-    return agent_loss_where_needed(logits_N_V, batch.labels_B_T)
+    return agent_loss(logits_N_V, batch.labels_B_T)
 
 
 def _add_up(parameters: Sequence[Any], loss: float, add: Callable[[Tensor], Tensor]) -> float:
@@ -123,7 +123,7 @@ def _add_up(parameters: Sequence[Any], loss: float, add: Callable[[Tensor], Tens
     device = parameters[0].device
     parts = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
     mine = torch.cat([*(part.flatten() for part in parts), torch.tensor([loss], device=device)])
-    *gradients, loss_1 = add(mine).split([*(p.numel() for p in parameters), 1])
+    *gradients, total = torch.split(add(mine), [*(p.numel() for p in parameters), 1])
     for parameter, gradient in zip(parameters, gradients, strict=True):
         parameter.grad = gradient.view_as(parameter)
-    return loss_1.item()
+    return float(total)

@@ -43,6 +43,8 @@ ALLOWED = {
     "torch": ("train", "agent.hf", "agent.loaded"),
     "transformers": ("agent.hf", "agent.loaded", "agent.tokens"),
     "peft": ("train",),
+    "accelerate": ("train",),
+    "bitsandbytes": (),
     "starlette": ("serve",),
     "uvicorn": ("serve",),
     "cyclopts": ("cli",),

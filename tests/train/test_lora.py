@@ -64,7 +64,7 @@ def test_the_gradient_of_every_observation_logit_is_exactly_zero():
     episodes = [encoder.tokenized("maze", lesson) for lesson in lessons(4)]
     batch = make_batch(episodes, context=512)
     logits = torch.randn(*batch.ids_B_T.shape, 448, requires_grad=True)
-    agent_loss(logits, batch.labels_B_T).backward()
+    agent_loss(logits[batch.predicting_B_T], batch.labels_B_T).backward()
     assert logits.grad is not None
     for row, episode in enumerate(episodes):
         for place in range(batch.ids_B_T.shape[1]):
@@ -137,6 +137,13 @@ def test_the_exported_folder_is_plain_peft(tmp_path: Path):
     ids = torch.tensor([[7, 8, 9, 10, 11, 12]])
     with torch.inference_mode():
         assert torch.equal(loaded(input_ids=ids).logits, ours(input_ids=ids).logits)
+
+
+def test_a_fit_counts_its_tokens():
+    told = fitted(epochs=2)
+    encoder = load_base(PATH).encoder
+    tokens = sum(len(encoder.tokenized("maze", lesson).token_ids) for lesson in lessons())
+    assert told.tokens == 2 * tokens < told.padded
 
 
 def test_a_context_too_short_for_any_action_is_named():
