@@ -33,11 +33,10 @@ def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], fl
 
     member = config.client(client)
     make = partial(make_env, member.env, member.options)
-    env, path, spec = make(), base_path(config.model.base), spec_of(config)
-    prepare_torch(config.trainer.threads)
-    device, precision = config.trainer.device, config.trainer.precision
-    engine = engine_for(path, spec, device=device, precision=precision)
-    trainer = trainer_for(path, spec, config.trainer)
+    env, path, spec, place = make(), base_path(config.model.base), spec_of(config), config.trainer
+    prepare_torch(place.threads)
+    engine = engine_for(path, spec, device=place.device, precision=place.precision)
+    trainer = trainer_for(path, spec, place)
     require_prompt_fits(make, engine.encoder, config, member)
 
     def make_policy(adapter: Adapter, temperature: float) -> HFPolicy:
@@ -53,10 +52,8 @@ def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], fl
         return [engine.encoder.tokenized(env.system_prompt, lesson) for lesson in lessons]
 
     def fit(start: Adapter, lessons: Sequence[Trajectory], seed: int) -> Fitted:
-        context = config.rollout.context
-        return trainer.fit(
-            start, prepare(lessons), settings=config.train, context=context, seed=seed
-        )
+        settings, context = config.train, config.rollout.context
+        return trainer.fit(start, prepare(lessons), settings=settings, context=context, seed=seed)
 
     buffer = Buffer(home / "buffer.db")
     keep = keeping_in(buffer, config, client, spec)
