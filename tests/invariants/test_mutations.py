@@ -12,8 +12,8 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results" / "mutations.json"
 MUTATIONS = read_table()
 ROOMS = {
-    "aggregate", "drivers", "federation", "flower", "ledger", "method", "site", "stats", "store",
-    "train", "types.py",
+    "agent", "aggregate", "drivers", "federation", "flower", "ledger", "method", "site", "stats",
+    "store", "train", "types.py",
 }  # fmt: skip
 
 

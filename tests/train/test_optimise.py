@@ -71,6 +71,14 @@ def assert_same(one: tuple[float, Tensor], other: tuple[float, Tensor]) -> None:
     assert (one[1] - other[1]).abs().max() < 1e-5 * scale
 
 
+@pytest.mark.parametrize("max_tokens", [1, 45, 80])
+def test_five_lessons_in_pieces_have_the_gradient_of_all_together(max_tokens: int):
+    model, of = ready(), learned_tokens(LESSONS)
+    pieces = make_pieces(LESSONS, max_tokens=max_tokens)
+    assert len(pieces) > 1
+    assert_same(gradient(model, [LESSONS], of), gradient(model, pieces, of))
+
+
 lessons = st.builds(
     lambda mask, first: Lesson(tuple(first + i for i in range(len(mask))), tuple(mask)),
     st.lists(st.booleans(), min_size=2, max_size=30),
