@@ -200,6 +200,10 @@ class Fitted(NamedTuple):
     adapter: Adapter
     loss: float
     steps: int
+    tokens: int = 0
+    """Tokens of the lessons of all steps; 0 = not counted."""
+    padded: int = 0
+    """Tokens that were computed for them, padding included."""
 
 
 class ClientStats(Record):

@@ -116,7 +116,7 @@ AREAS = {
 | Linux, x86-64 | yes | CI |
 | Linux, other processors | not tested | |
 | macOS, Windows | not tested | file locks and the federation use Linux calls |
-| GPU | not tested | the in-process engine computes in float32 on the CPU |
+| GPU | not tested | `trainer.device = "cuda"` is there, no test has seen one |
 
 On 3.12 and 3.13, 2231 of the 2232 fast tests that ran passed. The one that failed makes the results
 page again: `sum` of floats is more exact there, and one mean that is 0.285 is shown as 0.29 instead

@@ -14,7 +14,7 @@ from typing import NamedTuple, NoReturn
 import pytest
 
 PACKAGES = {
-    "accelerate": "models",
+    "accelerate": "hf",
     "cryptography": "flower",
     "flwr": "simulation",
     "gguf": "models",
@@ -66,6 +66,7 @@ def _named(variable: str, what: str) -> Optional:
 
 
 OPTIONAL = {
+    "bitsandbytes": Optional(find_spec("bitsandbytes") is not None, "pip install 'fed-se[4bit]'"),
     "mlflow": _extra("mlflow"),
     "trackio": _extra("trackio"),
     "wandb": _extra("wandb"),

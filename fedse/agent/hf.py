@@ -1,12 +1,10 @@
 """In-process policy on transformers: merged weights, batched sampling, tokens recorded as drawn.
 
 Between two turns the keys and values of all open episodes stay in memory, so a turn costs only
-its new tokens. Model and trainer share one process; rollouts on an inference server are not built.
+its new tokens. The trainer uses the same model object, one of the two at a time.
 """
 
-import copy
 from collections.abc import Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,44 +20,23 @@ Ids = tuple[int, ...]
 
 
 class Engine:
-    """The base model with an adapter merged into its weights; one per process."""
+    """The process's base model for generating: adapters are merged into its weights."""
 
-    def __init__(self, path: Path, spec: AdapterSpec) -> None:
-        base = load_base(path)
-        self.encoder, self.eos_id = base.encoder, base.tokenizer.eos_token_id
-        self.spec = spec
-        self.model = copy.deepcopy(base.model)
-        pristine = dict(base.model.named_parameters())
-        modules = {t.name.rpartition(".lora_")[0] for t in spec.tensors}
-        self._targets = {
-            stem: (
-                self.model.get_parameter(_weight_name(stem)),
-                pristine[_weight_name(stem)],
-            )
-            for stem in sorted(modules)
-        }
-        self._merged = ""
+    def __init__(self, path: Path, spec: AdapterSpec, *, device: str, precision: str) -> None:
+        self._base = load_base(path, device=device, precision=precision)
+        self.encoder, self.eos_id = self._base.encoder, self._base.tokenizer.eos_token_id
+        self.model, self.spec, self.device = self._base.model, spec, device
 
-    @torch.no_grad()
     def merge(self, adapter: Adapter) -> None:
-        """The model computes with W + scaling * B A, always from the pristine W."""
-        if self._merged == adapter.digest:
-            return
-        tensors = {name: torch.from_numpy(t.copy()) for name, t in adapter.tensors().items()}
-        for stem, (weight, pristine) in self._targets.items():
-            a, b = tensors[f"{stem}.lora_A.weight"], tensors[f"{stem}.lora_B.weight"]
-            weight.copy_(pristine + self.spec.scaling * (b @ a))
-        self._merged = adapter.digest
+        """The model computes with W + scaling * B A, until somebody trains or merges another."""
+        self._base.merge(adapter)
 
 
-@lru_cache(maxsize=2)
-def engine_for(path: Path, spec: AdapterSpec) -> Engine:
-    """The engine of this process; all clients of a process share it, one after another."""
-    return Engine(path, spec)
-
-
-def _weight_name(stem: str) -> str:
-    return stem.removeprefix("base_model.model.") + ".weight"
+def engine_for(
+    path: Path, spec: AdapterSpec, *, device: str = "cpu", precision: str = "float32"
+) -> Engine:
+    """An engine on the base model of this process, which all clients share, one after another."""
+    return Engine(path, spec, device=device, precision=precision)
 
 
 class _Memory(NamedTuple):
@@ -128,15 +105,17 @@ class HFPolicy:
 
     def _forward(self, block: "_Block", attention_B_T: Tensor, cache: Any) -> Tensor:
         positions_B_T = (attention_B_T.cumsum(dim=1) - 1).clamp(min=0)
+        device = self._engine.device
         output = self._engine.model(
-            input_ids=block.ids_B_T,
-            attention_mask=attention_B_T,
-            position_ids=positions_B_T[:, -block.ids_B_T.shape[1] :],
+            input_ids=block.ids_B_T.to(device),
+            attention_mask=attention_B_T.to(device),
+            position_ids=positions_B_T[:, -block.ids_B_T.shape[1] :].to(device),
             past_key_values=cache,
             use_cache=True,
             logits_to_keep=1,
         )
-        logits_B_V: Tensor = output.logits[:, -1]
+        # Tokens are drawn here on the CPU, so a seed means the same on every device.
+        logits_B_V: Tensor = output.logits[:, -1].cpu()
         return logits_B_V
 
     def _draw(self, logits_B_V: Tensor, random: torch.Generator) -> Tensor:
@@ -155,7 +134,7 @@ class HFPolicy:
         keep = [where[row] for row in past]
         if keep == list(range(len(self._memory.rows))):
             return self._memory
-        self._memory.cache.batch_select_indices(torch.tensor(keep))
+        self._memory.cache.batch_select_indices(torch.tensor(keep, device=self._engine.device))
         return _Memory(past, self._memory.cache, self._memory.attention_B_T[keep])
 
 

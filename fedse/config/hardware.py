@@ -46,8 +46,9 @@ class TrainerSection(Section):
 
     device: str = "cpu"
     """`cpu`, `cuda`, `cuda:1`, ...; also where the in-process engine computes."""
-    precision: Literal["float32", "bfloat16"] = "float32"
-    """Number format of the frozen base model; the adapter is always trained in float32."""
+    precision: Literal["float32", "bfloat16", "4bit"] = "float32"
+    """Number format of the frozen base model; the adapter is always trained in float32. `4bit` is
+    QLoRA's (bitsandbytes), only with `engine.type = "vllm"`: no adapter can be merged into it."""
     threads: Positive = 1
     """CPU threads of torch; part of what makes a digest reproducible."""
     max_tokens: Positive | None = None
@@ -56,4 +57,4 @@ class TrainerSection(Section):
     checkpointing: bool = False
     """Compute activations again instead of keeping them: slower, with less memory."""
     processes: Positive = 1
-    """Processes that train together, started by `accelerate launch`; 1 = no process of its own."""
+    """Processes that train together on this machine; 1 = no process of its own."""

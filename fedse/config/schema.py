@@ -223,6 +223,12 @@ class Config(Section):
                 raise ValueError(f"part of {client.name!r} must be [k, n] with k <= n")
         return clients
 
+    @model_validator(mode="after")
+    def _mergeable(self) -> "Config":
+        if self.trainer.precision == "4bit" and self.engine.type == "in-process":
+            raise ValueError('trainer.precision = "4bit" needs engine.type = "vllm"')
+        return self
+
     def client(self, name: str) -> ClientSection:
         return next(client for client in self.clients if client.name == name)
 

@@ -29,7 +29,8 @@ def policy_maker(
     if settings.type == "in-process":
         from fedse.agent.hf import HFPolicy, engine_for
 
-        engine = engine_for(base, spec)
+        place = config.trainer
+        engine = engine_for(base, spec, device=place.device, precision=place.precision)
 
         def in_process(adapter: Adapter, temperature: float) -> Policy:
             return HFPolicy(

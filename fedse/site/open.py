@@ -41,7 +41,7 @@ def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], fl
     if buffer.newest(config.run.name) is None:  # once, as beginning an episode may be costly
         require_prompt_fits(make, encoder, config, member)
     make_policy = policy_maker(config, path, spec, encoder, home)
-    trainer = trainer_for(path, spec)
+    trainer = trainer_for(path, spec, config.trainer)
 
     def prepare(lessons: Iterable[Trajectory]) -> list[Trajectory]:
         return [encoder.tokenized(env.system_prompt, lesson) for lesson in lessons]

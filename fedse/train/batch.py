@@ -1,15 +1,30 @@
 """Trajectories -> padded tensors, and the loss: the agent's own tokens, nothing else."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fedse.types import Trajectory
-
 IGNORED = -100
+
+
+class Tokenized(Protocol):
+    """An episode as tokens: a `Trajectory` whose turns have them, or a `Lesson`."""
+
+    @property
+    def token_ids(self) -> tuple[int, ...]: ...
+
+    @property
+    def loss_mask(self) -> tuple[bool, ...]: ...
+
+
+class Lesson(NamedTuple):
+    """The tokens of one episode, and which of them the agent sampled; no text."""
+
+    token_ids: tuple[int, ...]
+    loss_mask: tuple[bool, ...]
 
 
 class Batch(NamedTuple):
@@ -18,10 +33,29 @@ class Batch(NamedTuple):
     labels_B_T: Tensor
     """The token itself where the agent sampled it, IGNORED everywhere else."""
 
+    def to(self, device: str) -> "Batch":
+        """The same tensors on `device`."""
+        return Batch(*(tensor.to(device) for tensor in self))
 
-def make_batch(episodes: Sequence[Trajectory], *, context: int) -> Batch:
-    """Right-padded tensors; what lies beyond `context` tokens is cut off."""
-    rows = [(e.token_ids[:context], e.loss_mask[:context]) for e in episodes]
+    @property
+    def predicting_B_T(self) -> Tensor:
+        """True where the logits predict a token of the agent: one place before it."""
+        return F.pad(self.labels_B_T[:, 1:] != IGNORED, (0, 1))
+
+
+def lesson_of(episode: Tokenized, *, context: int | None = None) -> Lesson:
+    """The first `context` tokens of an episode; None = all."""
+    return Lesson(episode.token_ids[:context], episode.loss_mask[:context])
+
+
+def learned_tokens(lessons: Sequence[Lesson]) -> int:
+    """How many tokens are learned from; nothing predicts the first one of an episode."""
+    return sum(sum(lesson.loss_mask[1:]) for lesson in lessons)
+
+
+def make_batch(episodes: Sequence[Tokenized], *, context: int | None = None) -> Batch:
+    """Right-padded tensors; what lies beyond `context` tokens is cut off; None = nothing."""
+    rows = [lesson_of(episode, context=context) for episode in episodes]
     width = max(len(ids) for ids, _ in rows)
     ids_B_T = torch.zeros(len(rows), width, dtype=torch.long)
     attention_B_T = torch.zeros_like(ids_B_T)
@@ -34,7 +68,45 @@ def make_batch(episodes: Sequence[Trajectory], *, context: int) -> Batch:
     return Batch(ids_B_T, attention_B_T, labels_B_T)
 
 
-def agent_loss(logits_B_T_V: Tensor, labels_B_T: Tensor) -> Tensor:
-    """Mean negative log-likelihood of the agent's tokens (paper: the MLE objective)."""
-    predicted = logits_B_T_V[:, :-1].flatten(0, 1).float()
-    return F.cross_entropy(predicted, labels_B_T[:, 1:].flatten(), ignore_index=IGNORED)
+def agent_loss(logits_N_V: Tensor, labels_B_T: Tensor) -> Tensor:
+    """Mean negative log-likelihood of the agent's N tokens (paper: the MLE objective).
+
+    The logits are those of the places that predict a token of the agent. The loss has the bits of a
+    mean over all B x T places, most of them ignored: a sum of floats depends on where its terms
+    stand, so each is put where it belongs first.
+    """
+    labels = labels_B_T[:, 1:].flatten()
+    learned = labels != IGNORED
+    log_chances_N_V = F.log_softmax(logits_N_V.float(), dim=-1)
+    chosen_N = log_chances_N_V.gather(1, labels[learned][:, None])[:, 0]
+    placed = torch.zeros(len(labels), device=chosen_N.device).masked_scatter(learned, chosen_N)
+    return F.nll_loss(placed[:, None], torch.where(learned, 0, IGNORED), ignore_index=IGNORED)
+
+
+def make_pieces(
+    lessons: Sequence[Lesson], *, max_tokens: int | None, parts: int = 1
+) -> list[list[Lesson]]:
+    """The batch as groups that are computed one after another, at least `parts` if it can be.
+
+    A group has lessons of similar length and at most `max_tokens` tokens, padding included; a
+    longer lesson is a group of its own. Without a limit and with one part the batch stays as it is.
+    """
+    if max_tokens is None and parts == 1:
+        return [list(lessons)]
+    # The longest first: what does not fit into memory is known at once.
+    ordered = sorted(lessons, key=lambda lesson: -len(lesson.token_ids))
+    if max_tokens is None:
+        dealt = [ordered[part::parts] for part in range(parts)]
+        return [piece for piece in dealt if piece]
+    pieces: list[list[Lesson]] = []
+    for lesson in ordered:
+        if pieces and (len(pieces[-1]) + 1) * len(pieces[-1][0].token_ids) <= max_tokens:
+            pieces[-1].append(lesson)
+        else:
+            pieces.append([lesson])
+    return pieces
+
+
+def padded_tokens(piece: Sequence[Lesson]) -> int:
+    """Tokens the model computes for these lessons in one group, padding included."""
+    return len(piece) * max(len(lesson.token_ids) for lesson in piece)

@@ -1,61 +1,109 @@
 """Fine-tune a LoRA adapter on trajectories: the paper's local step, with PEFT and AdamW."""
 
-import copy
 import math
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import torch
 from peft import LoraConfig, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
-from torch.optim import AdamW
-from torch.optim.lr_scheduler import LambdaLR
 
-from fedse.agent.loaded import load_base
+from fedse.agent.loaded import Base, load_base
+from fedse.config.hardware import TrainerSection
 from fedse.config.schema import TrainSection
 from fedse.errors import TrainError
 from fedse.seeds import seed_of
-from fedse.train.batch import IGNORED, Batch, agent_loss, make_batch
-from fedse.types import Adapter, AdapterSpec, Fitted, FloatVector, Trajectory
+from fedse.train.batch import Lesson, Tokenized, learned_tokens, lesson_of
+from fedse.train.launch import fit_in_processes
+from fedse.train.optimise import Share, StepTaken, take_steps
+from fedse.train.order import FitOrder
+from fedse.types import Adapter, AdapterSpec, Fitted, FloatVector
 
 
 class Trainer:
-    """A base model with room for one adapter; holds no state between two fits but the weights."""
+    """Fits adapters of one spec on the process's base model, or in processes of their own."""
 
-    def __init__(self, path: Path, spec: AdapterSpec) -> None:
-        self.spec = spec
-        # PEFT wraps the layers in place, and generation needs the base unwrapped.
-        self._model = get_peft_model(copy.deepcopy(load_base(path).model), lora_config(spec))
+    def __init__(self, path: Path, spec: AdapterSpec, place: TrainerSection) -> None:
+        self.path, self.spec, self.place = path, spec, place
 
     def fit(
         self,
         start: Adapter,
-        lessons: Sequence[Trajectory],
+        lessons: Sequence[Tokenized],
         *,
         settings: TrainSection,
         context: int,
         seed: int,
+        share: Share = Share(),  # noqa: B008  a value that nobody changes
     ) -> Fitted:
         """The adapter after `settings.epochs` passes over `lessons`, from a fresh optimiser.
 
-        Every turn of every lesson has its tokens.
+        Every turn of every lesson has its tokens. With `share` this process is one of several.
         """
-        load_adapter(self._model, start)
-        batches = list(_batches(lessons, settings, seed=seed))
+        kept = [lesson_of(lesson, context=context) for lesson in lessons]
+        batches = list(batches_of(kept, settings, seed=seed))
+        for batch in batches:
+            _require_own_tokens(batch, context)
+        if self.place.processes > 1:
+            order = FitOrder(
+                base=self.path,
+                spec=self.spec,
+                place=self.place,
+                settings=settings,
+                context=context,
+                seed=seed,
+                lessons=tuple(kept),
+            )
+            return fit_in_processes(order, start)
+        model = self.model()
+        load_adapter(model, start)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed_of(seed, "fit"))
-            losses = list(_optimise(self._model, batches, settings=settings, context=context))
-        last_epoch = losses[-max(1, math.ceil(len(losses) / settings.epochs)) :]
-        loss = sum(last_epoch) / len(last_epoch)
-        return Fitted(read_adapter(self._model, self.spec), loss, len(losses))
+            steps = list(
+                take_steps(model, batches, settings=settings, place=self.place, share=share)
+            )
+        return _fitted(read_adapter(model, self.spec), steps, epochs=settings.epochs)
+
+    def model(self) -> Any:
+        """PEFT's model with the published weights; loaded when it is first needed."""
+        device, precision = self.place.device, self.place.precision
+        return adapted(load_base(self.path, device=device, precision=precision), self.spec)
 
 
-@lru_cache(maxsize=2)
-def trainer_for(path: Path, spec: AdapterSpec) -> Trainer:
-    """The trainer of this process; all clients of a process share it, one after another."""
-    return Trainer(path, spec)
+def _fitted(adapter: Adapter, steps: Sequence[StepTaken], *, epochs: int) -> Fitted:
+    last_epoch = steps[-max(1, math.ceil(len(steps) / epochs)) :]
+    return Fitted(
+        adapter,
+        loss=sum(step.loss for step in last_epoch) / len(last_epoch),
+        steps=len(steps),
+        tokens=sum(step.tokens for step in steps),
+        padded=sum(step.padded for step in steps),
+    )
+
+
+def trainer_for(path: Path, spec: AdapterSpec, place: TrainerSection | None = None) -> Trainer:
+    """A trainer on the base model of this process, which all clients share, one after another."""
+    return Trainer(path, spec, place or TrainerSection())
+
+
+def adapted(base: Base, spec: AdapterSpec) -> Any:
+    """PEFT's model around the published weights, with room for one adapter of `spec`."""
+    wanted = lora_config(spec)
+    if base.adapted is not None and not _alike(base.adapted.peft_config["default"], wanted):
+        base.adapted.unload()
+        base.adapted = None
+    if base.adapted is None:
+        base.adapted = get_peft_model(base.model, wanted)
+    base.restore()
+    return base.adapted
+
+
+def _alike(one: LoraConfig, other: LoraConfig) -> bool:
+    def layout(config: LoraConfig) -> tuple[int, float, list[str]]:
+        return config.r, config.lora_alpha, sorted(config.target_modules)
+
+    return layout(one) == layout(other)
 
 
 def lora_config(spec: AdapterSpec) -> LoraConfig:
@@ -81,7 +129,7 @@ def read_adapter(model: Any, spec: AdapterSpec) -> Adapter:
     state = get_peft_model_state_dict(model)
     parts: list[FloatVector] = []
     for tensor in spec.tensors:
-        values = state[tensor.name].detach().to(torch.float32)
+        values = state[tensor.name].detach().to("cpu", torch.float32)
         if tuple(values.shape) != tensor.shape:
             raise TrainError(f"{tensor.name} has shape {tuple(values.shape)}, not {tensor.shape}")
         parts.append(values.reshape(-1).numpy())
@@ -89,12 +137,13 @@ def read_adapter(model: Any, spec: AdapterSpec) -> Adapter:
     return Adapter(spec, vector)
 
 
-def _batches(
-    episodes: Sequence[Trajectory], settings: TrainSection, *, seed: int
-) -> Iterator[list[Trajectory]]:
+def batches_of(
+    lessons: Sequence[Lesson], settings: TrainSection, *, seed: int
+) -> Iterator[list[Lesson]]:
+    """The lessons of each step of a fit, every epoch in an order of its own."""
     count = 0
     for epoch in range(settings.epochs):
-        order = list(episodes)
+        order = list(lessons)
         Random(seed_of(seed, "epoch", epoch)).shuffle(order)
         for start in range(0, len(order), settings.batch):
             if settings.max_steps is not None and count >= settings.max_steps:
@@ -103,35 +152,11 @@ def _batches(
             yield order[start : start + settings.batch]
 
 
-def _optimise(
-    model: Any, batches: Sequence[list[Trajectory]], *, settings: TrainSection, context: int
-) -> Iterator[float]:
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    optimizer = AdamW(parameters, lr=settings.lr, weight_decay=0.0)
-    # Cosine to zero without warm-up, as published.
-    schedule = LambdaLR(optimizer, lambda s: 0.5 * (1 + math.cos(math.pi * s / len(batches))))
-    model.train()
-    for episodes in batches:
-        batch = make_batch(episodes, context=context)
-        _require_own_tokens(batch, context)
-        logits = model(input_ids=batch.ids_B_T, attention_mask=batch.attention_B_T).logits
-        loss = agent_loss(logits, batch.labels_B_T)
-        if not torch.isfinite(loss):
-            raise TrainError("training loss is not finite", hint="lower train.lr")
-        loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(parameters, settings.max_grad_norm)
-        optimizer.step()
-        schedule.step()
-        optimizer.zero_grad()
-        yield loss.item()
-    model.eval()
-
-
-def _require_own_tokens(batch: Batch, context: int) -> None:
+def _require_own_tokens(batch: Sequence[Lesson], context: int) -> None:
     """There is a token to learn from; without one the mean loss would be 0/0."""
-    if not bool((batch.labels_B_T[:, 1:] != IGNORED).any()):
+    if not learned_tokens(batch):
         raise TrainError(
-            f"no action of {len(batch.labels_B_T)} episodes begins within rollout.context = "
+            f"no action of {len(batch)} episodes begins within rollout.context = "
             f"{context} tokens, so there is nothing to learn from",
             hint="--set rollout.context=N with a larger N: prompt and actions must fit",
         )

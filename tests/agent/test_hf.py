@@ -111,14 +111,13 @@ def test_merged_weights_are_peft_in_other_words():
     from fedse.train.lora import load_adapter, trainer_for
 
     ids = torch.tensor([load_base(PATH).tokenizer.encode("at 1 1 goal down 3 open down up")])
-    trainer = trainer_for(PATH, SPEC)
-    load_adapter(trainer._model, adapter(7))
-    engine = engine_for(PATH, SPEC)
-    engine.merge(adapter(7))
+    engine, model = engine_for(PATH, SPEC), trainer_for(PATH, SPEC).model()
+    load_adapter(model, adapter(7))
     with torch.inference_mode():
-        trainer._model.eval()
-        difference = trainer._model(input_ids=ids).logits - engine.model(input_ids=ids).logits
-    assert difference.abs().max() < 1e-4
+        beside = model(input_ids=ids).logits
+        engine.merge(adapter(7))
+        merged = engine.model(input_ids=ids).logits
+    assert 0 < (beside - merged).abs().max() < 1e-4
 
 
 def test_merging_leaves_no_trace_of_earlier_adapters():

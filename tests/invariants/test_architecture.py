@@ -57,6 +57,8 @@ ALLOWED = {
     ),
     "huggingface_hub": ("adapters.hub", "models.fetch"),
     "peft": ("train",),
+    "accelerate": ("train",),
+    "bitsandbytes": (),
     "starlette": ("serve",),
     "uvicorn": ("serve",),
     "cyclopts": ("cli",),

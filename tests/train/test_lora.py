@@ -48,13 +48,13 @@ def fitted(seed: int = 1, context: int = 512, **settings: object):
 def test_the_spec_is_what_peft_makes_of_the_model():
     from peft import get_peft_model_state_dict
 
-    state = get_peft_model_state_dict(trainer_for(PATH, SPEC)._model)
+    state = get_peft_model_state_dict(trainer_for(PATH, SPEC).model())
     assert {k: tuple(v.shape) for k, v in state.items()} == {t.name: t.shape for t in SPEC.tensors}
 
 
 def test_an_adapter_goes_through_peft_unchanged():
     adapter = Adapter(SPEC, torch.randn(SPEC.size).numpy())
-    model = trainer_for(PATH, SPEC)._model
+    model = trainer_for(PATH, SPEC).model()
     load_adapter(model, adapter)
     assert read_adapter(model, SPEC).digest == adapter.digest
 
@@ -64,7 +64,7 @@ def test_the_gradient_of_every_observation_logit_is_exactly_zero():
     episodes = [encoder.tokenized("maze", lesson) for lesson in lessons(4)]
     batch = make_batch(episodes, context=512)
     logits = torch.randn(*batch.ids_B_T.shape, 448, requires_grad=True)
-    agent_loss(logits, batch.labels_B_T).backward()
+    agent_loss(logits[batch.predicting_B_T], batch.labels_B_T).backward()
     assert logits.grad is not None
     for row, episode in enumerate(episodes):
         for place in range(batch.ids_B_T.shape[1]):
@@ -132,11 +132,18 @@ def test_the_exported_folder_is_plain_peft(tmp_path: Path):
 
     base = AutoModelForCausalLM.from_pretrained(PATH, dtype=torch.float32)
     loaded = PeftModel.from_pretrained(base, str(folder)).eval()
-    ours = trainer_for(PATH, SPEC)._model.eval()
+    ours = trainer_for(PATH, SPEC).model()
     load_adapter(ours, adapter)
     ids = torch.tensor([[7, 8, 9, 10, 11, 12]])
     with torch.inference_mode():
         assert torch.equal(loaded(input_ids=ids).logits, ours(input_ids=ids).logits)
+
+
+def test_a_fit_counts_its_tokens():
+    told = fitted(epochs=2)
+    encoder = load_base(PATH).encoder
+    tokens = sum(len(encoder.tokenized("maze", lesson).token_ids) for lesson in lessons())
+    assert told.tokens == 2 * tokens < told.padded
 
 
 def test_a_context_too_short_for_any_action_is_named():

@@ -1,0 +1,130 @@
+"""The optimiser's steps: AdamW with a cosine, each batch whole, in pieces, or over processes."""
+
+import inspect
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.optim import AdamW
+from torch.optim.lr_scheduler import LambdaLR
+
+from fedse.config.hardware import TrainerSection
+from fedse.config.schema import TrainSection
+from fedse.errors import TrainError
+from fedse.train.batch import (
+    Batch,
+    Lesson,
+    agent_loss,
+    learned_tokens,
+    make_batch,
+    make_pieces,
+    padded_tokens,
+)
+
+
+class Share(NamedTuple):
+    """Which of the pieces this process computes, and how the processes add up what they found."""
+
+    process: int = 0
+    processes: int = 1
+    add: Callable[[Tensor], Tensor] = lambda found: found
+
+
+class StepTaken(NamedTuple):
+    loss: float
+    tokens: int
+    """Tokens of the batch."""
+    padded: int
+    """Tokens computed for it, padding included."""
+
+
+def take_steps(
+    model: Any,
+    batches: Sequence[Sequence[Lesson]],
+    *,
+    settings: TrainSection,
+    place: TrainerSection,
+    share: Share = Share(),  # noqa: B008  a value that nobody changes
+) -> Iterator[StepTaken]:
+    """The model's trainable parameters after one step per batch, from a fresh optimiser.
+
+    However a batch is divided, its gradient is that of the mean over all its agent's tokens, of
+    which it has at least one.
+    """
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    optimizer = AdamW(parameters, lr=settings.lr, weight_decay=0.0)
+    # Cosine to zero without warm-up, as published.
+    schedule = LambdaLR(optimizer, lambda s: 0.5 * (1 + math.cos(math.pi * s / len(batches))))
+    with _training(model, checkpointing=place.checkpointing):
+        for lessons in batches:
+            pieces = make_pieces(lessons, max_tokens=place.max_tokens, parts=share.processes)
+            own = pieces[share.process :: share.processes]
+            loss = accumulate(model, own, of=learned_tokens(lessons), device=place.device)
+            if share.processes > 1:
+                loss = _add_up(parameters, loss, share.add)
+            if not math.isfinite(loss):
+                raise TrainError("training loss is not finite", hint="lower train.lr")
+            torch.nn.utils.clip_grad_norm_(parameters, settings.max_grad_norm)
+            optimizer.step()
+            schedule.step()
+            optimizer.zero_grad()
+            tokens = sum(len(lesson.token_ids) for lesson in lessons)
+            yield StepTaken(loss, tokens, sum(map(padded_tokens, pieces)))
+
+
+@contextmanager
+def _training(model: Any, *, checkpointing: bool) -> Iterator[None]:
+    """The model is set to train inside; outside others generate with it, however this ended."""
+    if checkpointing:
+        # Non-reentrant, so the inputs of the first layer need no gradient.
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+    model.train()
+    try:
+        yield
+    finally:
+        model.eval()
+        model.zero_grad()
+        if checkpointing:
+            model.gradient_checkpointing_disable()
+
+
+def accumulate(model: Any, pieces: Sequence[list[Lesson]], *, of: int, device: str) -> float:
+    """The pieces' part of the batch's mean loss over `of` tokens; its gradient is added up."""
+    total = 0.0
+    for piece in pieces:
+        learned = learned_tokens(piece)
+        if learned:
+            # A batch of one piece has the weight 1, so its bits are those of the plain mean.
+            batch = make_batch(piece).to(device)
+            loss = batch_loss(model, batch) * (learned / of)
+            loss.backward()  # type: ignore[no-untyped-call]
+            total += loss.item()
+    return total
+
+
+def batch_loss(model: Any, batch: Batch) -> Tensor:
+    """Mean negative log-likelihood of the agent's tokens under a PEFT model.
+
+    Logits are computed only at the places that predict one of them, if the architecture can.
+    """
+    inputs = {"input_ids": batch.ids_B_T, "attention_mask": batch.attention_B_T}
+    where = batch.predicting_B_T
+    if "logits_to_keep" in inspect.signature(model.get_base_model().forward).parameters:
+        logits_N_V = model(**inputs, use_cache=False, logits_to_keep=where).logits
+    else:
+        logits_N_V = model(**inputs, use_cache=False).logits[where]
+    return agent_loss(logits_N_V, batch.labels_B_T)
+
+
+def _add_up(parameters: Sequence[Any], loss: float, add: Callable[[Tensor], Tensor]) -> float:
+    """Every process has the sum of all gradients and of all losses."""
+    device = parameters[0].device
+    parts = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+    mine = torch.cat([*(part.flatten() for part in parts), torch.tensor([loss], device=device)])
+    *gradients, total = torch.split(add(mine), [*(p.numel() for p in parameters), 1])
+    for parameter, gradient in zip(parameters, gradients, strict=True):
+        parameter.grad = gradient.view_as(parameter)
+    return float(total)

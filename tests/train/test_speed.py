@@ -1,0 +1,37 @@
+"""The comparison counts the same work on both sides."""
+
+from itertools import count
+
+from tests.needs import needs
+
+needs("torch")
+
+from fedse.adapters.base import adapter_spec, base_path, initial_adapter
+from fedse.agent.loaded import prepare_torch
+from fedse.config.schema import TrainSection
+from fedse.train.batch import learned_tokens
+from fedse.train.lora import trainer_for
+from fedse.train.speed import measure_fit, synthetic_lessons
+
+SPEC = adapter_spec("tiny", rank=4, alpha=8, targets=("all-linear",))
+
+
+def test_both_loops_see_the_same_tokens():
+    prepare_torch(1)
+    lessons = synthetic_lessons(4, shortest=41, longest=60, vocabulary=200, seed=1)
+    assert all(learned_tokens([lesson]) >= 10 for lesson in lessons)
+    ticks = count()
+    told = measure_fit(
+        trainer_for(base_path("tiny"), SPEC),
+        initial_adapter(SPEC, seed=0),
+        lessons,
+        settings=TrainSection(epochs=1, batch=2),
+        seed=1,
+        repeats=3,
+        clock=lambda: float(next(ticks)),
+    )
+    tokens = 3 * sum(len(lesson.token_ids) for lesson in lessons)
+    # The clock goes on by one whenever it is asked.
+    assert told.fit == told.bare
+    assert (told.fit.tokens, told.fit.seconds, told.ratio) == (tokens, 3.0, 1.0)
+    assert told.fit.padded > tokens
