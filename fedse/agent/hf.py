@@ -14,6 +14,7 @@ from transformers import DynamicCache
 
 from fedse.agent.loaded import load_base
 from fedse.agent.policy import Dialogue, Reply
+from fedse.agent.prompt import tokens_so_far
 from fedse.types import Adapter, AdapterSpec
 
 Ids = tuple[int, ...]
@@ -62,7 +63,7 @@ class HFPolicy:
     def act(self, dialogues: Sequence[Dialogue], *, seed: int) -> list[Reply | None]:
         """One sampled reply per dialogue; None where prompt and answer would exceed the context."""
         self._engine.merge(self._adapter)
-        past = [_tokens_so_far(dialogue) for dialogue in dialogues]
+        past = [tokens_so_far(dialogue) for dialogue in dialogues]
         given = [self._engine.encoder.context(dialogue) for dialogue in dialogues]
         room = self._context - self._new_tokens
         fits = [i for i in range(len(past)) if len(past[i]) + len(given[i]) <= room]
@@ -151,7 +152,3 @@ def _left_padded(rows: Sequence[Ids]) -> _Block:
         ids_B_T[i, width - len(row) :] = torch.tensor(row)
         attention_B_T[i, width - len(row) :] = 1
     return _Block(ids_B_T, attention_B_T)
-
-
-def _tokens_so_far(dialogue: Dialogue) -> Ids:
-    return tuple(i for turn in dialogue.turns for i in (*turn.context_ids, *turn.action_ids))

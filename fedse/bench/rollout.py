@@ -17,7 +17,7 @@ from fedse.types import Trajectory
 STEP_SECONDS = 600.0
 
 
-class Pace(NamedTuple):
+class RolloutPace(NamedTuple):
     """How fast something was."""
 
     generated: int
@@ -36,8 +36,8 @@ class Pace(NamedTuple):
 class RolloutBench(NamedTuple):
     """The same requests twice: through fedse, and with nothing but an HTTP client."""
 
-    fedse: Pace
-    bare: Pace
+    fedse: RolloutPace
+    bare: RolloutPace
 
     @property
     def ratio(self) -> float:
@@ -61,7 +61,7 @@ def bench_rollout(
     requests = [turn for episode in played for turn in episode.turns]
     generated = sum(len(turn.action_ids) for turn in requests)
     read = sum(len(prompt) for episode in played for prompt, _ in _requests(episode))
-    return RolloutBench(Pace(generated, read, *ours), Pace(generated, read, *bare))
+    return RolloutBench(RolloutPace(generated, read, *ours), RolloutPace(generated, read, *bare))
 
 
 def _through_fedse(policy: Policy, episodes: int, turns: int, seed: int) -> list[Trajectory]:

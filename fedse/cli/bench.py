@@ -2,9 +2,10 @@
 
 import json as json_format
 import tempfile
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
@@ -12,8 +13,12 @@ from fedse.adapters.base import base_path, initial_adapter, spec_of
 from fedse.api.engines import acting_engine
 from fedse.cli.display import Json
 from fedse.config.file import load_config
+from fedse.config.schema import Config
 from fedse.errors import ConfigError
 from fedse.events import silent
+
+if TYPE_CHECKING:
+    from fedse.bench.rollout import RolloutBench
 
 app = App(name="bench", help_format="plaintext", help_epilogue="")
 
@@ -46,21 +51,31 @@ def rollout(
             "fedse bench rollout measures a server, and engine.type is 'in-process'",
             hint='set type = "vllm" in the [engine] section',
         )
+    seeds = range(seed, seed + repeats)
+    results = list(_rollouts(config, seeds, new_tokens, episodes=episodes, turns=turns))
+    _print(
+        [{"fedse": r.fedse._asdict(), "bare": r.bare._asdict(), "ratio": r.ratio} for r in results],
+        json,
+    )
+
+
+def _rollouts(
+    config: Config, seeds: Sequence[int], new_tokens: int, **sizes: int
+) -> "Iterator[RolloutBench]":
     from fedse.agent.tokens import load_encoder
     from fedse.bench.rollout import bench_rollout, complete_by_name
     from fedse.engine.client import EngineClient
     from fedse.engine.policy import ServedPolicy
     from fedse.site.acting import acting_adapters
 
-    base, adapter = base_path(config.model.base), initial_adapter(spec_of(config), seed=seed)
-    results = []
+    settings, base = config.engine, base_path(config.model.base)
+    adapter = initial_adapter(spec_of(config), seed=0)
     with (
         tempfile.TemporaryDirectory(prefix="fedse-bench-") as folder,
         acting_engine(config, Path(folder) / "logs", silent),
-        closing(EngineClient(config.engine)) as client,
+        closing(EngineClient(settings)) as client,
     ):
-        place = Path(config.engine.folder or folder)
-        acting = acting_adapters(client, config.engine, base, place)
+        acting = acting_adapters(client, settings, base, Path(settings.folder or folder))
         policy = ServedPolicy(
             acting,
             load_encoder(base),
@@ -70,18 +85,13 @@ def rollout(
             new_tokens=new_tokens,
             to_the_end=True,
         )
-        lora = config.engine.adapters == "lora"
-        complete = complete_by_name(adapter.digest if lora else next(iter(client.models())))
-        sizes = {"episodes": episodes, "turns": turns}
-        for repeat in range(repeats):
+        name = adapter.digest if settings.adapters == "lora" else next(iter(client.models()))
+        complete = complete_by_name(name)
+        for seed in seeds:
             # The first call also puts the adapter in, which is no part of the comparison.
-            bench_rollout(policy, client.url, complete, episodes=1, turns=1, seed=repeat)
-            results.append(bench_rollout(policy, client.url, complete, **sizes, seed=repeat))
+            bench_rollout(policy, client.url, complete, episodes=1, turns=1, seed=seed)
+            yield bench_rollout(policy, client.url, complete, **sizes, seed=seed)
         acting.take_out()
-    _print(
-        [{"fedse": r.fedse._asdict(), "bare": r.bare._asdict(), "ratio": r.ratio} for r in results],
-        json,
-    )
 
 
 def _print(results: list[dict[str, Any]], json: bool) -> None:

@@ -5,9 +5,10 @@ import signal
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
@@ -16,6 +17,9 @@ from fedse.cli.display import Json
 from fedse.config.file import load_config
 from fedse.config.schema import Config
 from fedse.errors import ConfigError, MachineError, require_packages
+
+if TYPE_CHECKING:
+    from fedse.engine.check import EngineCheck
 
 app = App(name="engine", help_format="plaintext", help_epilogue="")
 
@@ -72,6 +76,14 @@ def check(
     if url is not None:
         own = config.engine.model_copy(update={"url": url})
         config = config.model_copy(update={"engine": own})
+    found = list(_checks(config, tell=not json))
+    if json:
+        print(json_format.dumps([one._asdict() for one in found]))
+    if not all(one.ok for one in found):
+        raise MachineError("the engine is not ready for this experiment")
+
+
+def _checks(config: Config, *, tell: bool) -> "Iterator[EngineCheck]":
     from fedse.agent.tokens import load_encoder
     from fedse.engine.check import check_engine, own_logprobs, probe
     from fedse.engine.client import EngineClient
@@ -79,8 +91,7 @@ def check(
 
     base, spec = base_path(config.model.base), spec_of(config)
     encoder = load_encoder(base)
-    expected = own_logprobs(base, probe(encoder))
-    found = []
+    expected = own_logprobs(base, spec, probe(encoder))
     with (
         tempfile.TemporaryDirectory(prefix="fedse-engine-") as folder,
         closing(EngineClient(config.engine)) as client,
@@ -88,17 +99,12 @@ def check(
         place = Path(config.engine.folder or folder)
         acting = acting_adapters(client, config.engine, base, place)
         for one in check_engine(config, spec, encoder, client, acting, expected):
-            found.append(one)
-            if not json:
+            if tell:
                 print(f"{'ok  ' if one.ok else 'FAIL'}  {one.what}")
-                if one.fix:
-                    print(f"      fix: {one.fix}")
+                print(f"      fix: {one.fix}\n" if one.fix else "", end="")
+            yield one
         if client.answers():
             acting.take_out()
-    if json:
-        print(json_format.dumps([one._asdict() for one in found]))
-    if not all(one.ok for one in found):
-        raise MachineError("the engine is not ready for this experiment")
 
 
 def _served(experiment: Path) -> Config:

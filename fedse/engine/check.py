@@ -72,14 +72,17 @@ def probe(encoder: Encoder) -> tuple[int, ...]:
     return encoder.context(Dialogue("", (), PROBE))
 
 
-def own_logprobs(base: Path, prompt: Sequence[int]) -> list[float]:
+def own_logprobs(base: Path, spec: AdapterSpec, prompt: Sequence[int]) -> list[float]:
     """What the base model on this machine gives to each token of `prompt` but the first."""
     import torch
 
     from fedse.agent.loaded import load_base
 
+    loaded = load_base(base)
+    # One that changes nothing: whatever was merged before is gone.
+    loaded.merge(initial_adapter(spec, seed=0))
     with torch.inference_mode():
-        logits = load_base(base).model(torch.tensor([list(prompt)])).logits[0]
+        logits = loaded.model(torch.tensor([list(prompt)])).logits[0]
     scores = torch.log_softmax(logits.float(), dim=-1)
     return [float(scores[i, token]) for i, token in enumerate(prompt[1:])]
 
