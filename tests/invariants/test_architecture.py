@@ -44,9 +44,9 @@ ALLOWED = {
         "train",
         "agent.hf",
         "agent.loaded",
+        "engine.check",
         "engine.merged",
-        "models.convert",
-        "models.shape",
+        "models",
     ),
     "transformers": (
         "agent.hf",
