@@ -2,6 +2,7 @@
 
 import json as json_format
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -57,6 +58,79 @@ def rollout(
         [{"fedse": r.fedse._asdict(), "bare": r.bare._asdict(), "ratio": r.ratio} for r in results],
         json,
     )
+
+
+@app.command
+def train(
+    experiment: Experiment,
+    /,
+    *,
+    lessons: Annotated[int, Parameter(help="Episodes of 150 to 500 random tokens.")] = 16,
+    repeats: Annotated[int, Parameter(help="How often both are measured, in turns.")] = 2,
+    cpu_time: Annotated[bool, Parameter(help="CPU seconds, for a busy machine.")] = False,
+    json: Json = False,
+) -> None:
+    """Tokens per second of a fit, against a bare PEFT loop over the same batches.
+
+    The bare loop is what PEFT's guide shows: whole batches, all logits.
+
+    Example: fedse bench train my.toml --lessons 16
+    """
+    config = load_config(experiment)
+    from fedse.agent.loaded import prepare_torch
+    from fedse.train.lora import trainer_for
+    from fedse.train.speed import measure_fit, synthetic_lessons
+
+    prepare_torch(config.trainer.threads)
+    base, spec = base_path(config.model.base), spec_of(config)
+    sizes = {"shortest": 150, "longest": 500, "vocabulary": vocabulary_of(base)}
+    speed = measure_fit(
+        trainer_for(base, spec, config.trainer),
+        initial_adapter(spec, seed=0),
+        synthetic_lessons(lessons, **sizes, seed=1),
+        settings=config.train.model_copy(update={"epochs": 1}),
+        seed=1,
+        repeats=repeats,
+        clock=time.process_time if cpu_time else time.perf_counter,
+    )
+    paces = {name: pace._asdict() for name, pace in speed._asdict().items()}
+    padding = 1 - speed.fit.tokens / speed.fit.padded
+    if json:
+        print(json_format.dumps({**paces, "ratio": speed.ratio, "padding": padding}))
+        return
+    for name, pace in (("fedse", speed.fit), ("bare", speed.bare)):
+        print(f"{name:6} {pace.tokens} tokens at {pace.tokens_per_second:.1f} a second")
+    print(f"ratio  {speed.ratio:.3f}; {padding:.0%} of what fedse computed was padding")
+
+
+@app.command
+def merge(
+    *,
+    megabytes: Annotated[float, Parameter(help="Size of one adapter.")] = 84.0,
+    clients: Annotated[int, Parameter(help="How many are merged.")] = 10,
+    json: Json = False,
+) -> None:
+    """CPU seconds of a server round's merge, against numpy's mean of the same files.
+
+    Ours also checks every adapter and clips it at the median.
+
+    Example: fedse bench merge --megabytes 84 --clients 10
+    """
+    from fedse.bench.merge import bench_merge
+
+    with tempfile.TemporaryDirectory(prefix="fedse-bench-") as folder:
+        result = bench_merge(Path(folder), megabytes=megabytes, clients=clients)
+    if json:
+        print(json_format.dumps({**result._asdict(), "ratio": result.ratio}))
+        return
+    print(f"{result.megabytes:.1f} MB x {result.clients} clients")
+    print(f"fedse  {result.fedse:.2f} CPU-s\nbare   {result.bare:.2f} CPU-s")
+    print(f"ratio  {result.ratio:.2f}")
+
+
+def vocabulary_of(base: Path) -> int:
+    """How many different tokens the model has."""
+    return int(json_format.loads((base / "config.json").read_text())["vocab_size"])
 
 
 def _rollouts(
