@@ -23,7 +23,7 @@ from fedse.types import Adapter
 
 KEPT = 2
 """Adapters that live in a server at once: the one that acts and the one before it."""
-TRIES = 5
+TRIES = 20
 """How often an adapter is put in for one reply before the server is given up."""
 
 
@@ -115,8 +115,12 @@ class MergedAdapters:
     ) -> None:
         self._client, self._folder, self._write = client, folder, write_merged
         self._lock = threading.Lock()
+        self._newest = ""
+        """The digest that was put in last from here; another site may have replaced it since."""
 
     def sample(self, adapter: Adapter, prompt: Sequence[int], how: Sampling) -> Sampled:
+        if self._newest != adapter.digest:
+            self._put_in(adapter)
         for _ in range(TRIES):
             sampled = self._client.generate(prompt, how)
             if set(sampled.weights) == {adapter.digest}:
@@ -129,6 +133,7 @@ class MergedAdapters:
 
     def _put_in(self, adapter: Adapter) -> None:
         with self._lock, _alone_with(self._client.url):
+            self._newest = adapter.digest
             # Another thread, or another site, may have done it meanwhile.
             if self._client.weights_version() == adapter.digest:
                 return
