@@ -22,6 +22,7 @@ def require_runnable(config: Config, engine: Engine) -> None:
     require_local(config, engine)
     require_members(config)
     require_machine(engine)
+    require_engine(config)
 
 
 def require_members(config: Config) -> None:
@@ -46,6 +47,17 @@ def require_machine(engine: Engine) -> None:
         require_packages("engine simulation", "flwr", "ray", extra="simulation")
     elif engine == "deployment":
         require_packages("engine deployment", "flwr", extra="flower")
+
+
+def require_engine(config: Config) -> None:
+    """What generates replies runs already or can be started here."""
+    if config.engine.type == "in-process":
+        return
+    require_packages("engine.type = 'vllm'", "httpx", "psutil", extra="engine")
+    if config.engine.url is None:
+        from fedse.engine.server import interpreter
+
+        interpreter(config.engine)
 
 
 def require_local(config: Config, engine: Engine) -> None:

@@ -30,7 +30,7 @@ RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 def server_command(config: Config, base: Path, port: int, *, host: str = HOST) -> list[str]:
     """The command line of a server for this experiment's base model and adapters."""
     settings, rollout = config.engine, config.rollout
-    command = [_interpreter(settings), "-m", MODULE, "--model", str(base)]
+    command = [interpreter(settings), "-m", MODULE, "--model", str(base)]
     command += ["--served-model-name", BARE, "--host", host, "--port", str(port)]
     command += ["--dtype", settings.precision, "--max-model-len", str(rollout.context)]
     command += ["--max-num-seqs", str(settings.in_flight)]
@@ -154,7 +154,8 @@ class _Kept:
                 return
 
 
-def _interpreter(settings: EngineSection) -> str:
+def interpreter(settings: EngineSection) -> str:
+    """The program that starts the server; an error where there is none."""
     if settings.python is None:
         raise ConfigError(
             "engine.type = 'vllm' needs engine.url (a server that you run) or engine.python (the "

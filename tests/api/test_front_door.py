@@ -169,3 +169,11 @@ def test_a_run_folder_closes_itself(result: fedse.RunResult):
         assert run.committed == 1
     with pytest.raises(Exception, match="closed"):
         run.committed  # noqa: B018  the access is the test
+
+
+def test_a_dry_run_refuses_an_engine_that_cannot_be_started():
+    served = {"engine.type": "vllm"}
+    with pytest.raises(ConfigError, match=r"needs engine\.url .* or engine\.python"):
+        fedse.plan("demo", settings=served)
+    with pytest.raises(fedse.MachineError, match="no program that can be started"):
+        fedse.plan("demo", settings={**served, "engine.python": "no-such-python"})
