@@ -37,6 +37,7 @@ def result_json(result: RunResult) -> dict[str, Any]:
         "adapter": str(result.adapters[last]) if last else None,
         "environments": {env: _change_json(each) for env, each in result.by_environment.items()},
         "all": _change_json(result.overall) if result.overall else None,
+        "since_warm_start": _change_json(warm) if (warm := result.since_warm_start) else None,
         "mean_of_environments": [mean.value for mean in means] if means else [None, None],
     }
 
@@ -66,6 +67,8 @@ def result_text(result: dict[str, Any]) -> str:
         if len(rows) > 1:
             rows["all"] = result["all"]
         lines += ["success on held-out tasks, first -> last (95 % interval)"]
+        if result["since_warm_start"]:
+            rows["all, since the warm start"] = result["since_warm_start"]
         lines += _table(rows)
     moved = f"{megabytes(result['bytes_up'])} up, {megabytes(result['bytes_down'])} down"
     lines += ["", f"exchanged  {moved}, adapters only", f"run        {result['run']}"]

@@ -13,7 +13,7 @@ from fedse.types import RoundResult
 
 
 class Change(NamedTuple):
-    """Success on the same held-out tasks, before the first and after the last round."""
+    """Success on the same held-out tasks, with an earlier and a later adapter."""
 
     before: Rate
     after: Rate
@@ -50,7 +50,10 @@ class RunResult:
     @property
     def by_environment(self) -> dict[str, Change]:
         """From round 0 to the last committed round, over the clients measured both times."""
-        first, last = self.success.get(0, {}), self.success.get(len(self.rounds), {})
+        return self._changes(0)
+
+    def _changes(self, round: int) -> dict[str, Change]:
+        first, last = self.success.get(round, {}), self.success.get(len(self.rounds), {})
         both = [client for client in first if client in last]
         before = by_env({client: first[client] for client in both}, self.config)
         after = by_env({client: last[client] for client in both}, self.config)
@@ -59,10 +62,13 @@ class RunResult:
     @property
     def overall(self) -> Change | None:
         """All held-out games together; None where success was not measured at both ends."""
-        changes = list(self.by_environment.values())
-        if not changes:
-            return None
-        return Change(micro([c.before for c in changes]), micro([c.after for c in changes]))
+        return _together(self._changes(0))
+
+    @property
+    def since_warm_start(self) -> Change | None:
+        """What exploration added to the demonstrations; None without a warm start."""
+        warm = self.config.warmstart.rounds
+        return _together(self._changes(warm)) if 0 < warm < len(self.rounds) else None
 
     @property
     def mean_of_environments(self) -> tuple[Mean, Mean] | None:
@@ -71,6 +77,13 @@ class RunResult:
         if not changes:
             return None
         return macro([c.before for c in changes]), macro([c.after for c in changes])
+
+
+def _together(changes: Mapping[str, Change]) -> Change | None:
+    if not changes:
+        return None
+    before = micro([change.before for change in changes.values()])
+    return Change(before, micro([change.after for change in changes.values()]))
 
 
 def result_of(run: Run) -> RunResult:

@@ -1,0 +1,50 @@
+"""What a run achieved, and which part of it exploration brought."""
+
+from pathlib import Path
+
+import pytest
+
+from fedse.cli.result import result_json, result_text
+from fedse.config.schema import ClientSection, Config, RunSection, WarmstartSection
+from fedse.results.outcome import RunResult
+from fedse.stats.rates import Rate, change
+from fedse.types import RoundResult
+
+
+def result(warm: int, won: list[int]) -> RunResult:
+    """A run whose adapter after round i solved won[i] of 20 games."""
+    rounds = tuple(
+        RoundResult.model_construct(index=i, seconds=1.0, bytes_up=0, bytes_down=0)
+        for i in range(1, len(won))
+    )
+    return RunResult(
+        path=Path("runs/x"),
+        config=Config(
+            run=RunSection(rounds=3),
+            warmstart=WarmstartSection(rounds=warm),
+            clients=(ClientSection(name="a", env="maze"),),
+        ),
+        rounds=rounds,
+        adapters={i: Path(f"adapters/{i}") for i in range(1, len(won))},
+        success={i: {"a": Rate(count, 20)} for i, count in enumerate(won)},
+    )
+
+
+def test_the_warm_start_is_measured_apart():
+    told = result(1, [0, 8, 10, 14])
+    assert told.overall is not None
+    assert told.since_warm_start is not None
+    assert told.overall.value == pytest.approx(14 / 20)
+    assert told.since_warm_start.value == pytest.approx(6 / 20)
+    assert told.since_warm_start.interval == change(Rate(8, 20), Rate(14, 20))
+
+
+@pytest.mark.parametrize(("warm", "won"), [(0, [0, 8, 10, 14]), (2, [0, 8, 10]), (1, [0])])
+def test_without_rounds_after_it_there_is_nothing_to_say(warm: int, won: list[int]):
+    assert result(warm, won).since_warm_start is None
+
+
+def test_a_person_is_told_too():
+    text = result_text(result_json(result(1, [0, 8, 10, 14])))
+    assert "  all, since the warm start  0.40 -> 0.70  +0.30" in text
+    assert "warm" not in result_text(result_json(result(0, [0, 8, 10, 14])))
