@@ -89,12 +89,7 @@ class EngineClient:
         if answer.status_code == httpx.codes.NOT_FOUND:
             return None
         choice = self._accepted("/v1/completions", answer).json()["choices"][0]
-        if choice.get("prompt_token_ids") != list(prompt):
-            raise RunError(
-                f"the engine {self.url} did not read the prompt as it was sent: expected "
-                f"{len(prompt)} token ids back, got {len(choice.get('prompt_token_ids') or ())}",
-                hint=f"fedse engine check EXPERIMENT --url {self.url}",
-            )
+        self._require_same(choice.get("prompt_token_ids"), prompt)
         return Sampled(_token_ids(choice, self.url))
 
     def prompt_logprobs(self, model: str, prompt: Sequence[int]) -> list[float]:
@@ -108,9 +103,12 @@ class EngineClient:
         """Tokens drawn by whatever weights the server holds now, and their version."""
         body = {
             "token_ids": list(prompt),
+            "return_token_ids": True,
             "sampling_params": {**_sampling(how), "detokenize": False},
         }
-        choice = self._send("POST", "/inference/v1/generate", body).json()["choices"][0]
+        answer = self._send("POST", "/inference/v1/generate", body).json()
+        self._require_same(answer.get("prompt_token_ids"), prompt)
+        choice = answer["choices"][0]
         versions = tuple(span["version"] for span in choice.get("weight_versions") or ())
         return Sampled(_token_ids(choice, self.url), versions)
 
@@ -183,6 +181,15 @@ class EngineClient:
                 f"{type(error).__name__}: {error}",
                 hint=f"fedse engine check EXPERIMENT --url {self.url}",
             ) from error
+
+    def _require_same(self, given: list[int] | None, prompt: Sequence[int]) -> None:
+        """The server has read the prompt as it was sent, token by token."""
+        if given != list(prompt):
+            raise RunError(
+                f"the engine {self.url} did not read the prompt as it was sent: expected "
+                f"{len(prompt)} token ids back, got {len(given or ())}",
+                hint=f"fedse engine check EXPERIMENT --url {self.url}",
+            )
 
     def _accepted(self, path: str, answer: httpx.Response) -> httpx.Response:
         if answer.is_success:

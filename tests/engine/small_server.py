@@ -106,7 +106,8 @@ def app_of(engine: SmallEngine, *, key: str | None) -> Starlette:
             engine.sample, BARE, body["token_ids"], body["sampling_params"]
         )
         spans = [{"version": version, "start": 0, "end": len(ids)}]
-        return JSONResponse({"choices": [{"token_ids": ids, "weight_versions": spans}]})
+        choice = {"token_ids": ids, "weight_versions": spans}
+        return JSONResponse({"prompt_token_ids": body["token_ids"], "choices": [choice]})
 
     async def models(request: Request) -> Response:
         names = {BARE: str(engine.folder), **engine.loras}
