@@ -3,9 +3,9 @@
     FEDSE_MODELS=FOLDER python scripts/run_smollm2.py --python PYTHON_WITH_VLLM --seeds 0 1 \
         --out runs --result docs/results/smollm2.json
 
-A run that was interrupted is continued; one that is finished is read. The result holds, for every arm
-and seed, the held-out games won and played after each round, what was generated, and CPU seconds of
-this process and of the server (of the last attempt, where a run was continued).
+A run that was interrupted is continued; one that is finished is read. The result holds, for every
+arm and seed, the held-out games won and played after each round, what was generated, and CPU
+seconds of this process and of the server (of the last attempt, where a run was continued).
 """
 
 import argparse
@@ -28,10 +28,12 @@ ROOT = Path(__file__).parents[1]
 CONFIG = ROOT / "configs" / "smollm2.toml"
 
 
-def arms(
-    clients: list[str], seed: int, methods: list[str]
-) -> Iterator[tuple[str, str, str | None]]:
-    """Name of the run, method, and the only client."""
+ArmOfSeed = tuple[str, str, str | None]
+"""Name of the run, method, and the only client."""
+
+
+def arms(clients: list[str], seed: int, methods: list[str]) -> Iterator[ArmOfSeed]:
+    """The runs of one seed, the federated one first."""
     if "fed-se" in methods:
         yield f"fed-se-{seed}", "fed-se", None
     if "local-evolve" in methods:
@@ -60,11 +62,10 @@ def generated(result: fedse.RunResult) -> dict[str, int]:
     name, sampled, read = result.config.run.name, 0, 0
     for client in result.config.clients:
         buffer = Buffer(result.path / "clients" / client.name / "buffer.db")
-        for game in buffer.kept(name):
-            episode = buffer.said(name, game)
-            if episode is not None:
-                sampled += sum(len(turn.action_ids) for turn in episode.turns)
-                read += sum(len(turn.context_ids) for turn in episode.turns)
+        for game in buffer.played(name):
+            turns = game.episode.turns if game.episode else ()
+            sampled += sum(len(turn.action_ids) for turn in turns)
+            read += sum(len(turn.context_ids) for turn in turns)
         buffer.close()
     return {"sampled": sampled, "read": read}
 
