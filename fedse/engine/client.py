@@ -32,7 +32,8 @@ class Sampling(NamedTuple):
     new_tokens: int
     end_id: int
     """The token that ends an action."""
-    seed: int
+    seed: int | None
+    """None = the server draws as it likes."""
     to_the_end: bool = False
     """Draw all new_tokens, whatever they are: equal work for a benchmark."""
 
@@ -229,12 +230,12 @@ def _sampling(how: Sampling) -> dict[str, Any]:
     return {
         "temperature": how.temperature,
         "max_tokens": how.new_tokens,
-        "seed": how.seed,
         "stop_token_ids": [how.end_id],
         "top_p": 1.0,
         "top_k": 0,
         "min_p": 0.0,
         "repetition_penalty": 1.0,
+        **({} if how.seed is None else {"seed": how.seed}),
         **({"ignore_eos": True, "min_tokens": how.new_tokens} if how.to_the_end else {}),
     }
 

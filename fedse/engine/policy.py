@@ -24,12 +24,13 @@ class ServedPolicy:
         temperature: float,
         context: int,
         new_tokens: int,
+        seeded: bool = False,
         to_the_end: bool = False,
     ) -> None:
         self.name = adapter.digest
         self._engine, self._encoder, self._adapter = engine, encoder, adapter
         self._temperature, self._context, self._new_tokens = temperature, context, new_tokens
-        self._to_the_end = to_the_end
+        self._seeded, self._to_the_end = seeded, to_the_end
         # A tokenizer is not made for two threads.
         self._encoding = threading.Lock()
 
@@ -48,7 +49,8 @@ class ServedPolicy:
         if len(prompt) > self._context - self._new_tokens:
             return None
         end_id, whole = self._encoder.end_id, self._to_the_end
-        how = Sampling(self._temperature, self._new_tokens, end_id, seed, whole)
+        own = seed if self._seeded else None
+        how = Sampling(self._temperature, self._new_tokens, end_id, own, whole)
         action = self._engine.sample(self._adapter, prompt, how).ids
         with self._encoding:
             return Reply(self._encoder.text(action), given, action)

@@ -56,6 +56,7 @@ def policy_maker(
             temperature=temperature,
             context=rollout.context,
             new_tokens=rollout.new_tokens,
+            seeded=settings.seeds,
         )
 
     return served

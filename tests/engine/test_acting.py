@@ -45,7 +45,13 @@ def acting(server_url: str, tmp_path: Path, connect: Connect) -> Acting:
 
 def served(acting: ActingAdapters, which: Adapter, temperature: float = 0.0) -> ServedPolicy:
     return ServedPolicy(
-        acting, load_encoder(PATH), which, temperature=temperature, context=512, new_tokens=6
+        acting,
+        load_encoder(PATH),
+        which,
+        temperature=temperature,
+        context=512,
+        new_tokens=6,
+        seeded=True,
     )
 
 
