@@ -20,7 +20,7 @@ test:
 coverage:
     {{python}} -m pytest -m "{{fast}}" -n 2 --dist worksteal --cov
 
-# Breaks 83 laws one by one in a copy; fails if the fast tests do not notice.
+# Breaks the laws of scripts/mutations.toml one by one in a copy; fails if the fast tests do not notice.
 mutations:
     {{python}} scripts/mutations.py
 

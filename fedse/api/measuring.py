@@ -2,6 +2,7 @@
 
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -101,8 +102,8 @@ def _measure(run: Run, config: Config, round: int, emit: Emit) -> dict[str, Clie
     ):
         for client in (client.name for client in config.clients):
             site = open_site(config, client, Path(home) / client, clock=time.time)
-            stats[client] = client_eval(adapter, site, config, round=round, emit=emit)
-            site.buffer.close()
+            with closing(site.buffer):
+                stats[client] = client_eval(adapter, site, config, round=round, emit=emit)
     return stats
 
 

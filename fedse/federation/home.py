@@ -96,21 +96,26 @@ def agreed_config(
             "the invitation's digest does not follow from its settings with this fedse",
             hint=f"install fedse {invite.fedse}, or ask for a new invitation",
         )
-    again = f"add --base FOLDER to the command: the folder with your copy of {invite.base}"
+    _require_base(
+        config,
+        invite.spec,
+        missing=f"the federation's base model {invite.base!r} is not here",
+        other=f"the base model {config.model.base!r} here is not the federation's "
+        f"({invite.base}): other weights, tokenizer or layout",
+        hint=f"add --base FOLDER to the command: the folder with your copy of {invite.base}",
+    )
+    return config
+
+
+def _require_base(config: Config, spec: str, *, missing: str, other: str, hint: str) -> None:
+    """The base model of `config` is on this machine and has the identity `spec`."""
     try:
         identity = spec_of(config).identity
     except MachineError as error:
-        raise MachineError(
-            f"the federation's base model {invite.base!r} is not here: {error}",
-            hint=f"{error.hint}, or {again}" if not base and is_name(invite.base) else again,
-        ) from error
-    if identity != invite.spec:
-        raise MachineError(
-            f"the base model {config.model.base!r} here is not the federation's "
-            f"({invite.base}): other weights, tokenizer or layout",
-            hint=again,
-        )
-    return config
+        fetch = f"{error.hint}, or " if is_name(config.model.base) else ""
+        raise MachineError(f"{missing}: {error}", hint=f"{fetch}{hint}") from error
+    if identity != spec:
+        raise MachineError(other, hint=hint)
 
 
 def _whole(base: str) -> str:
@@ -177,14 +182,12 @@ def open_home(path: Path) -> Home:
             hint="undo the change; env, options, base and workers are yours to change here, engine "
             f"and trainer in {path / SITE}",
         )
-    hint = f"put it back, or set model.base in {path / EXPERIMENT} to the folder that has it"
-    try:
-        same = spec_of(config).identity == card.spec
-    except MachineError as error:
-        raise MachineError(f"the base model is gone: {error}", hint=hint) from error
-    if not same:
-        raise MachineError(
-            f"the base model {config.model.base!r} is not the one agreed on", hint=hint
-        )
+    _require_base(
+        config,
+        card.spec,
+        missing="the base model is gone",
+        other=f"the base model {config.model.base!r} is not the one agreed on",
+        hint=f"put it back, or set model.base in {path / EXPERIMENT} to the folder that has it",
+    )
     read_rules(path / POLICY)
     return Home(path.resolve(), card, config)
