@@ -57,6 +57,9 @@ class TrainerSection(Section):
     max_tokens: Positive | None = None
     """Tokens computed at once, padding included: a batch with more is computed in pieces of similar
     length and the gradients are added up. Unset = a whole batch at once."""
+    attention: str | None = None
+    """How transformers computes attention in training: `eager`, `sdpa`, `flash_attention_2`, ...;
+    unset = its own choice. In bfloat16 on a CPU `eager` is faster for short episodes."""
     checkpointing: bool = False
     """Compute activations again instead of keeping them: slower, with less memory."""
     processes: Positive = 1

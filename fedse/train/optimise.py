@@ -13,7 +13,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from fedse.config.hardware import TrainerSection
 from fedse.config.schema import TrainSection
-from fedse.errors import TrainError
+from fedse.errors import TrainError, boundary
 from fedse.train.batch import (
     Batch,
     Lesson,
@@ -58,7 +58,7 @@ def take_steps(
     optimizer = AdamW(parameters, lr=settings.lr, weight_decay=0.0)
     # Cosine to zero without warm-up, as published.
     schedule = LambdaLR(optimizer, lambda s: 0.5 * (1 + math.cos(math.pi * s / len(batches))))
-    with _training(model, checkpointing=place.checkpointing):
+    with _training(model, place):
         for lessons in batches:
             pieces = make_pieces(lessons, max_tokens=place.max_tokens, parts=share.processes)
             own = pieces[share.process :: share.processes]
@@ -76,9 +76,13 @@ def take_steps(
 
 
 @contextmanager
-def _training(model: Any, *, checkpointing: bool) -> Iterator[None]:
+def _training(model: Any, place: TrainerSection) -> Iterator[None]:
     """The model is set to train inside; outside others generate with it, however this ended."""
-    if checkpointing:
+    base = model.get_base_model()
+    attention = base.config._attn_implementation
+    if place.attention is not None:
+        _set_attention(base, place.attention)
+    if place.checkpointing:
         # Non-reentrant, so the inputs of the first layer need no gradient.
         model.gradient_checkpointing_enable({"use_reentrant": False})
     model.train()
@@ -87,8 +91,15 @@ def _training(model: Any, *, checkpointing: bool) -> Iterator[None]:
     finally:
         model.eval()
         model.zero_grad()
-        if checkpointing:
+        if place.checkpointing:
             model.gradient_checkpointing_disable()
+        if place.attention is not None:
+            base.set_attn_implementation(attention)
+
+
+def _set_attention(base: Any, attention: str) -> None:
+    with boundary(TrainError, f"trainer.attention = {attention!r}"):
+        base.set_attn_implementation(attention)
 
 
 def accumulate(model: Any, pieces: Sequence[list[Lesson]], *, of: int, device: str) -> float:

@@ -129,6 +129,26 @@ def test_checkpointing_changes_nothing_and_is_off_afterwards():
     assert not ready().is_gradient_checkpointing
 
 
+def test_attention_is_computed_as_chosen_and_only_in_training():
+    usual, losses = steps(TrainerSection())
+    before = ready().get_base_model().config._attn_implementation
+    assert before != "eager"
+    model, used = ready(), []
+    place = TrainerSection(attention="eager")
+    for _ in take_steps(model, [LESSONS[:3]], settings=TrainSection(), place=place):
+        used.append(model.get_base_model().config._attn_implementation)
+    assert used == ["eager"]
+    assert model.get_base_model().config._attn_implementation == before
+    eager, eager_losses = steps(place)
+    assert (usual - eager).abs().max() < 1e-5
+    assert eager_losses == pytest.approx(losses, rel=1e-5)
+
+
+def test_an_attention_that_does_not_exist_is_refused_by_name():
+    with pytest.raises(TrainError, match=r"trainer\.attention = 'quick'"):
+        steps(TrainerSection(attention="quick"))
+
+
 def test_a_process_whose_share_is_all_there_is_takes_the_same_step():
     """Of two processes the second has no piece; what it adds is nothing."""
     alone, losses = steps(TrainerSection(max_tokens=10_000))
