@@ -15,6 +15,7 @@ from fedse.reproduce.results import TableResult, answers, lines
 from fedse.reproduce.tables import TABLES
 from fedse.reproduce.tell import markdown
 from fedse.stats.paired import Difference
+from scripts import smollm2_section
 from scripts.measure_transfer import markdown as matrix
 
 TRANSFER = Path(__file__).parents[1] / "docs" / "results" / "transfer.json"
@@ -46,6 +47,8 @@ def page(results: dict[str, TableResult], reading: str) -> str:
         head, _, rest = section.partition("\n\n")
         figure = f"![{TABLES[name].title} Success of every arm](results/{name}.svg)"
         parts.append(f"{head}\n\n{figure}\n\n{rest}")
+    if smollm2_section.FOUND.is_file():
+        parts.append(smollm2_section.section())
     return "\n".join([*parts, transfer()])
 
 
@@ -68,6 +71,9 @@ def draw(results: dict[str, TableResult], folder: Path) -> None:
     for name, result in results.items():
         svg = vl_convert.vegalite_to_svg(json.dumps(figure(result)))
         (folder / f"{name}.svg").write_text(svg)
+    if smollm2_section.FOUND.is_file():
+        svg = vl_convert.vegalite_to_svg(json.dumps(smollm2_section.figure()))
+        (folder / "smollm2.svg").write_text(svg)
 
 
 def figure(result: TableResult) -> dict[str, Any]:

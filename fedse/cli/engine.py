@@ -49,11 +49,11 @@ def start(
     config = _served(experiment)
     from fedse.engine.server import running_engine
 
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     print(f"starting; output in {logs}", file=sys.stderr)
     base = base_path(config.model.base)
     with running_engine(config, base, logs, tell=_tell, host=host, port=port) as url:
         print(url, flush=True)
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         threading.Event().wait()
 
 

@@ -1,0 +1,171 @@
+"""SmolLM2-135M-Instruct in a real federation on this machine: one server for all, or one each.
+
+    FEDSE_MODELS=FOLDER python scripts/federate_smollm2.py --python PYTHON_WITH_VLLM \
+        --engines shared --out federated --result docs/results/smollm2-shared.json
+
+Everything is done with the commands an organisation types: create, invite, join, enrol, start. Each
+site has its own folder, process and `site.toml`. The result holds the held-out games
+won and played after each round, who voted, and CPU seconds of all processes.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import tomlkit
+
+import fedse
+from fedse.adapters.base import base_path
+from fedse.api.experiment import load_experiment
+from fedse.config.schema import Config
+from fedse.engine.server import running_engine
+from fedse.ports import free_ports
+from fedse.results.outcome import result_of
+
+CONFIG = Path(__file__).parents[1] / "configs" / "smollm2.toml"
+LOOK_SECONDS = 2.0
+FEDSE = (sys.executable, "-m", "fedse")
+
+
+def say(*arguments: str, folder: Path) -> str:
+    """What the command printed; its failure ends the script."""
+    done = subprocess.run([*FEDSE, *arguments], cwd=folder, check=True, stdout=subprocess.PIPE)
+    return done.stdout.decode()
+
+
+def found_and_join(folder: Path, config: Config, settings: list[str]) -> None:
+    """A federation in `folder/federation` and one folder per site, all enrolled."""
+    port, link = map(str, free_ports(2))
+    chosen = [word for pair in settings for word in ("--set", pair)]
+    place = ("--host", "localhost", "--port", port, "--link-port", link)
+    say("federation", "create", str(CONFIG), *place, *chosen, folder=folder)
+    card = json.loads(say("federation", "status", "--json", folder=folder))
+    for client in config.clients:
+        say("federation", "invite", client.name, folder=folder)
+        invitation = f"federation/invites/{client.name}.invite.json"
+        options = [f"--option={key}={value}" for key, value in client.options.items()]
+        own = ("--home", client.name, "--env", client.env, *options)
+        say("site", "join", invitation, *own, "--fingerprint", card["fingerprint"], folder=folder)
+        say("federation", "enrol", f"{client.name}/enrolment.json", folder=folder)
+
+
+def write_own_settings(home: Path, config: Config, engine: dict[str, Any]) -> None:
+    """The site's file holds this machine's engine and trainer."""
+    file = home / "site.toml"
+    card = tomlkit.parse(file.read_text())
+    dumped = config.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+    card["engine"] = {**dumped["engine"], **engine}
+    card["trainer"] = dumped["trainer"]
+    file.write_text(tomlkit.dumps(card))
+
+
+@contextmanager
+def started(*arguments: str, folder: Path, log: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The command runs inside; it was ended as a service manager would."""
+    with (folder / log).open("wb") as output:
+        process = subprocess.Popen([*FEDSE, *arguments], cwd=folder, stdout=output, stderr=output)
+        try:
+            yield process
+        finally:
+            process.terminate()
+            process.wait()
+
+
+class CpuSeconds(threading.Thread):
+    """Adds up what all processes below this one used, those included that have ended meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self._used: dict[tuple[int, float], float] = {}
+        self._ending = threading.Event()
+
+    def run(self) -> None:
+        while not self._ending.wait(LOOK_SECONDS):
+            for process in psutil.Process().children(recursive=True):
+                try:
+                    times = process.cpu_times()
+                except psutil.Error:
+                    continue
+                self._used[process.pid, process.create_time()] = times.user + times.system
+
+    def total(self) -> float:
+        """A process that lived between two looks is missing."""
+        self._ending.set()
+        return sum(self._used.values())
+
+
+def wait_for(coordinator: subprocess.Popen[bytes], folder: Path) -> None:
+    while coordinator.poll() is None:
+        time.sleep(10 * LOOK_SECONDS)
+        state = json.loads(say("federation", "status", "--json", folder=folder))
+        last = {site["name"]: site["last"] for site in state["sites"]}
+        print(time.strftime("%H:%M:%S"), "round", state["round"], last, flush=True)
+    if coordinator.returncode:
+        sys.exit(f"fedse federation start ended with {coordinator.returncode}")
+
+
+def summary(run: Path) -> dict[str, Any]:
+    with fedse.open_run(run) as opened:
+        result = result_of(opened)
+    curve = {
+        round: {client: [rate.successes, rate.n] for client, rate in by_client.items()}
+        for round, by_client in result.success.items()
+    }
+    rounds = {
+        one.index: {
+            "voters": list(one.voters),
+            "excluded": [exclusion.text for exclusion in one.excluded],
+            "steps": {client: stats.steps for client, stats in one.stats.items()},
+        }
+        for one in result.rounds
+    }
+    return {"warm": result.config.warmstart.rounds, "curve": curve, "rounds": rounds}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--python", required=True)
+    parser.add_argument("--engines", choices=("shared", "each"), required=True)
+    parser.add_argument("--set", nargs="*", default=[])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--result", type=Path, required=True)
+    args = parser.parse_args()
+    out = args.out.resolve()
+    out.mkdir(parents=True)
+    config = load_experiment(CONFIG, settings=[*args.set, f"engine.python={args.python}"]).config
+    found_and_join(out, config, args.set)
+    began, cpu = time.monotonic(), CpuSeconds()
+    with ExitStack() as stack:
+        engine: dict[str, Any] = {"python": args.python}
+        if args.engines == "shared":
+            base = base_path(config.model.base)
+            url = stack.enter_context(running_engine(config, base, out / "engine", tell=print))
+            engine = {"url": url, "folder": str(out / "handed-over")}
+        cpu.start()
+        for client in config.clients:
+            write_own_settings(out / client.name, config, engine)
+            own = ("site", "start", "--home", client.name)
+            stack.enter_context(started(*own, folder=out, log=f"{client.name}.log"))
+        coordinator = stack.enter_context(
+            started("federation", "start", "--plain", folder=out, log="federation.log")
+        )
+        wait_for(coordinator, out)
+        used = cpu.total()
+    spent = {"seconds": round(time.monotonic() - began), "cpu_seconds": round(used)}
+    facts = {"engines": args.engines, **spent, **summary(out / "federation" / "run")}
+    args.result.write_text(json.dumps(facts, indent=1) + "\n")
+    print((out / "federation.log").read_text()[-1500:])
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    main()

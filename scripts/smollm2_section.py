@@ -1,0 +1,173 @@
+"""What `scripts/run_smollm2.py` found, as a section of docs/results.md with its picture."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from fedse.stats.rates import Rate, change, micro
+
+FOLDER = Path(__file__).parents[1] / "docs" / "results"
+FOUND = FOLDER / "smollm2.json"
+FEDERATED = {
+    "one server for all sites": FOLDER / "smollm2-shared.json",
+    "a server for each site": FOLDER / "smollm2-each.json",
+}
+METHODS = ("fed-se", "local-evolve")
+BLUE, VERMILLION, GREY = "#0072B2", "#D55E00", "#767676"
+
+Curve = dict[int, dict[str, Rate]]
+"""Round -> environment -> held-out games, all seeds together."""
+
+
+def curve_of(runs: Iterable[Mapping[str, Any]]) -> Curve:
+    """Games of several runs together; the lone clients of local-evolve make one curve."""
+    curve: Curve = {}
+    for run in runs:
+        for round, by_client in run["curve"].items():
+            at = curve.setdefault(int(round), {})
+            for client, (won, played) in by_client.items():
+                before = at.get(client, Rate(0, 0))
+                at[client] = Rate(before.successes + won, before.n + played)
+    return curve
+
+
+def curves(found: Mapping[str, Any]) -> dict[str, Curve]:
+    runs = found["runs"]
+    return {
+        method: curve_of(run for name, run in runs.items() if name.startswith(method))
+        for method in METHODS
+    }
+
+
+def seeds_of(found: Mapping[str, Any]) -> list[int]:
+    return sorted({int(name.rpartition("-")[2]) for name in found["runs"]})
+
+
+def table(by_method: Mapping[str, Curve], warm: int) -> str:
+    rows = ["| round | " + " | ".join(by_method) + " |", "|---|" + "---|" * len(by_method)]
+    for round in sorted(next(iter(by_method.values()))):
+        label = {0: "0 (untrained)", warm: f"{warm} (warm start)"}.get(round, str(round))
+        cells = [_cell(micro(list(curve[round].values()))) for curve in by_method.values()]
+        rows.append(f"| {label} | " + " | ".join(cells) + " |")
+    return "\n".join(rows)
+
+
+def by_environment(by_method: Mapping[str, Curve], warm: int) -> str:
+    rows = ["| environment | method | warm start | last round | change |", "|---|---|---|---|---|"]
+    for env in sorted(next(iter(by_method.values()))[0]):
+        for method, curve in by_method.items():
+            rows.append(f"| {env} | {method} | {_change(curve[warm][env], curve[max(curve)][env])}")
+    for method, curve in by_method.items():
+        before, after = (micro(list(curve[round].values())) for round in (warm, max(curve)))
+        rows.append(f"| all | {method} | {_change(before, after)}")
+    return "\n".join(rows)
+
+
+def _change(before: Rate, after: Rate) -> str:
+    between = change(before, after)
+    points = f"{100 * (after.value - before.value):+.1f}"
+    span = f"({100 * between.low:+.1f} to {100 * between.high:+.1f})"
+    return f"{_cell(before)} | {_cell(after)} | {points} {span} |"
+
+
+def _cell(rate: Rate) -> str:
+    return f"{rate.value:.2f} ({rate.interval.low:.2f} to {rate.interval.high:.2f})"
+
+
+def costs(found: Mapping[str, Any]) -> str:
+    rows = [
+        "| method | tokens sampled | tokens read | optimiser steps of a client | CPU-hours |",
+        "|---|---|---|---|---|",
+    ]
+    for method in METHODS:
+        runs = [run for name, run in found["runs"].items() if name.startswith(method)]
+        sampled, read = (sum(run["tokens"][key] for run in runs) for key in ("sampled", "read"))
+        steps = {client: 0 for run in runs for by in run["steps"].values() for client in by}
+        for run in runs:
+            for by_client in run["steps"].values():
+                for client, taken in by_client.items():
+                    steps[client] += taken
+        each = sorted(total // len(seeds_of(found)) for total in steps.values())
+        hours = sum(sum(run["cpu_seconds"].values()) for run in runs) / 3600
+        spent = f"{each[0]} to {each[-1]} | {hours:.1f}"
+        rows.append(f"| {method} | {sampled:,} | {read:,} | {spent} |")
+    return "\n".join(rows)
+
+
+def federated() -> str:
+    rows = [
+        "| sites behind | warm start | last round | votes | minutes | CPU-hours |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, file in FEDERATED.items():
+        if file.is_file():
+            found = json.loads(file.read_text())
+            curve, warm = curve_of([found]), found["warm"]
+            ends = [_cell(micro(list(curve[round].values()))) for round in (warm, max(curve))]
+            votes = sum(len(one["voters"]) for one in found["rounds"].values())
+            spent = f"{found['seconds'] / 60:.0f} | {found['cpu_seconds'] / 3600:.1f}"
+            rows.append(f"| {name} | {ends[0]} | {ends[1]} | {votes} | {spent} |")
+    return "\n".join(rows)
+
+
+def section() -> str:
+    """Markdown, as it stands in docs/results.md."""
+    found = json.loads(FOUND.read_text())
+    warm, by_method = found["config"]["warmstart"]["rounds"], curves(found)
+    seeds = " ".join(map(str, seeds_of(found)))
+    reading = (FOLDER / "smollm2-reading.txt").read_text()
+    return f"""## A language model of 135 million parameters
+
+`python scripts/run_smollm2.py --python PYTHON_WITH_VLLM --seeds {seeds} --out runs
+--result docs/results/smollm2.json`: SmolLM2-135M-Instruct through a real vLLM on two CPU cores
+(`configs/smollm2.toml`), three environments, one client each, Wilson 95 % intervals; changes with
+Newcombe's interval for independent proportions.
+
+![Success after each round](results/smollm2.svg)
+
+{reading}
+{table(by_method, warm)}
+
+{by_environment(by_method, warm)}
+
+{costs(found)}
+
+The same experiment as a real federation (`scripts/federate_smollm2.py`): a SuperLink, three
+SuperNodes, one process and one folder per site, seed {seeds_of(found)[0]}.
+
+{federated()}
+"""
+
+
+def points(found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for method, curve in curves(found).items():
+        for round, rates in curve.items():
+            for env, rate in {**rates, "all": micro(list(rates.values()))}.items():
+                low, high = rate.interval
+                point = {"round": round, "success": rate.value, "low": low, "high": high}
+                yield {**point, "method": method, "environment": env}
+
+
+def figure() -> dict[str, Any]:
+    """A panel per environment and one for all: a line per method with its band."""
+    found = json.loads(FOUND.read_text())
+    x = {"field": "round", "type": "quantitative", "axis": {"tickMinStep": 1}}
+    scale = {"domain": list(METHODS), "range": [BLUE, VERMILLION]}
+    color = {"field": "method", "type": "nominal", "scale": scale}
+    from_0_to_1 = {"type": "quantitative", "scale": {"domain": [0, 1]}}
+    band = {"x": x, "y": {"field": "low", **from_0_to_1}, "y2": {"field": "high"}, "color": color}
+    line = {"x": x, "y": {"field": "success", **from_0_to_1}, "color": color}
+    start = {"x": {"datum": found["config"]["warmstart"]["rounds"], "type": "quantitative"}}
+    layers = [
+        {"mark": {"type": "area", "opacity": 0.15}, "encoding": band},
+        {"mark": {"type": "line", "point": True}, "encoding": line},
+        {"mark": {"type": "rule", "strokeDash": [4, 4], "color": GREY}, "encoding": start},
+    ]
+    return {
+        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
+        "data": {"values": list(points(found))},
+        "facet": {"field": "environment", "type": "nominal", "title": None},
+        "columns": 4,
+        "spec": {"width": 170, "height": 150, "layer": layers},
+    }
