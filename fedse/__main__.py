@@ -1,8 +1,18 @@
 """The `fedse` command, also as `python -m fedse`."""
 
+import signal
 import sys
 
 from fedse._version import __version__
+
+
+def end_on_sigterm() -> None:
+    """A service manager's SIGTERM ends a command as Ctrl-C does, with all that it has started."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, stop)
 
 
 def main() -> None:
@@ -12,6 +22,7 @@ def main() -> None:
         return
     from fedse.cli.app import start
 
+    end_on_sigterm()
     sys.exit(start(sys.argv[1:]))
 
 

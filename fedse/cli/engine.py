@@ -1,7 +1,6 @@
 """`fedse engine`: start the server that generates replies, or check one that runs."""
 
 import json as json_format
-import signal
 import sys
 import tempfile
 import threading
@@ -49,12 +48,14 @@ def start(
     config = _served(experiment)
     from fedse.engine.server import running_engine
 
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     print(f"starting; output in {logs}", file=sys.stderr)
     base = base_path(config.model.base)
-    with running_engine(config, base, logs, tell=_tell, host=host, port=port) as url:
-        print(url, flush=True)
-        threading.Event().wait()
+    try:
+        with running_engine(config, base, logs, tell=_tell, host=host, port=port) as url:
+            print(url, flush=True)
+            threading.Event().wait()
+    except KeyboardInterrupt:
+        _tell("stopped")
 
 
 @app.command

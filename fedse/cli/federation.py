@@ -2,7 +2,6 @@
 
 import json as json_format
 import secrets
-import signal
 import sys
 import time
 from contextlib import closing
@@ -37,15 +36,6 @@ HERE, LOG = Path("federation"), "events.jsonl"
 def require_flower() -> None:
     """What a federation needs is installed, or the error says which line installs it."""
     require_packages("a federation", "flwr", "cryptography", extra="flower")
-
-
-def end_on_sigterm() -> None:
-    """A service manager's SIGTERM ends what was started here as Ctrl-C does."""
-
-    def stop(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, stop)
 
 
 @app.command
@@ -173,7 +163,6 @@ def start(
 
     federation, mode = folder.open_federation(dir_), mode_of(sys.stderr, json=json, plain=plain)
     config, log = load_config(federation.run / "config.resolved.toml"), federation.run / LOG
-    end_on_sigterm()
     try:
         with (
             # Between two events may lie the wait for sites and a whole round.

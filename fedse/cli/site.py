@@ -13,7 +13,7 @@ from cyclopts import App, Parameter
 from fedse.adapters.base import spec_of
 from fedse.api.checks import require_machine
 from fedse.cli.display import Json
-from fedse.cli.federation import end_on_sigterm, print_aside, require_flower
+from fedse.cli.federation import print_aside, require_flower
 from fedse.config.file import parse_options
 from fedse.envs.base import make_env
 from fedse.errors import StoreError
@@ -146,7 +146,6 @@ def start(*, home: HomeOption = HERE) -> None:
     from fedse.flower.ops.serve_site import serve_site
 
     opened = open_home(home)
-    end_on_sigterm()
     try:
         serve_site(opened, tell=print_aside)
     except KeyboardInterrupt:

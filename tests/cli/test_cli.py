@@ -3,6 +3,7 @@
 import json
 import re
 import resource
+import signal
 import subprocess
 import sys
 from io import StringIO
@@ -12,6 +13,7 @@ import pytest
 from rich.console import Console
 
 from fedse import __version__
+from fedse.__main__ import end_on_sigterm
 from fedse.api import checks
 from fedse.cli.app import VERBS, start
 from fedse.cli.console import plain_line
@@ -205,6 +207,16 @@ def test_no_torch_says_how_to_get_it(
         told = capsys.readouterr().err
         assert "need torch, transformers, peft" in told
         assert "hint: uv pip install --torch-backend cpu 'fed-se[hf]'" in told
+
+
+def test_a_service_manager_can_stop_it():
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        end_on_sigterm()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_interrupt_says_how_to_go_on(

@@ -1,5 +1,9 @@
 """`fedse engine`: what it prints of a server that is right, wrong or not there."""
 
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -8,8 +12,11 @@ from tests.needs import needs
 
 needs("torch", "uvicorn", "httpx", "psutil")
 
+import psutil
+
 from fedse.cli.app import start
-from tests.engine.conftest import small_server
+from fedse.ports import free_ports
+from tests.engine.conftest import small_python, small_server
 
 EXPERIMENT = """
 [engine]
@@ -63,3 +70,23 @@ def test_an_experiment_without_a_server(tmp_path: Path, capsys):
     file.write_text('[[clients]]\nname = "a"\nenv = "maze"\n')
     assert start(["engine", "check", str(file)]) == 2
     assert "engine.type = 'in-process': there is no server" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("when", ["while it starts", "while it serves"])
+def test_a_service_manager_ends_the_server_too(tmp_path: Path, when: str):
+    file, port = tmp_path / "my.toml", str(free_ports(1)[0])
+    own = f'python = "{small_python(tmp_path)}"\n[model]'
+    text = EXPERIMENT.format(mode="lora", base="tiny").replace("20.0", "120.0")
+    file.write_text(text.replace("[model]", own))
+    command = [sys.executable, "-m", "fedse", "engine", "start", str(file), "--port", port]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as serving:
+        assert serving.stdout is not None
+        if when == "while it serves":
+            assert serving.stdout.readline() == f"http://127.0.0.1:{port}\n"
+        ends = time.monotonic() + 60
+        while not (servers := psutil.Process(serving.pid).children(recursive=True)):
+            assert time.monotonic() < ends
+            time.sleep(0.02)
+        serving.send_signal(signal.SIGTERM)
+        assert serving.wait(60) == 0
+    assert not any(server.is_running() for server in servers)

@@ -42,7 +42,6 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         yield Rounds(federation)
 
     monkeypatch.setattr(serve_federation, "serving", serving)
-    monkeypatch.setattr("fedse.cli.federation.end_on_sigterm", lambda: None)
     monkeypatch.setattr("fedse.observers.follow.PERIOD", 0.02)
     return names
 

@@ -18,7 +18,7 @@ needs("flwr")
 
 from flwr.supercore.constant import TASK_TYPE_TO_COMMAND
 
-from fedse.cli.federation import end_on_sigterm, require_flower
+from fedse.cli.federation import require_flower
 from fedse.errors import MachineError, RunError, StoreError
 from fedse.flower.ops import serve_federation, serve_site
 from fedse.flower.ops.deployment import SitePlace, node_command
@@ -268,16 +268,6 @@ def test_a_submission_ends_by_itself_or_is_killed_when_its_time_is_over(
 def test_the_superlink_listens_on_the_loopback_address_only(scene: Scene):
     assert serve_federation.link_address(scene.federation) == "127.0.0.1:8000"
     assert not serve_federation.sync_nodes(scene.federation), "none runs"
-
-
-def test_a_service_manager_can_stop_it():
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        end_on_sigterm()
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGTERM)
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def test_without_its_packages_a_verb_says_which(monkeypatch: pytest.MonkeyPatch):
