@@ -3,23 +3,21 @@
 import json as json_format
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 from cyclopts import App, Parameter
 
 from fedse.adapters.base import base_path, initial_adapter, spec_of
-from fedse.api.engines import acting_engine
+from fedse.cli.bench_rollout import (
+    in_process_rollouts,
+    print_rollouts,
+    require_plain_weights,
+    served_rollouts,
+    with_generate,
+)
 from fedse.cli.display import Json
 from fedse.config.file import load_config
-from fedse.config.schema import Config
-from fedse.errors import ConfigError
-from fedse.events import silent
-
-if TYPE_CHECKING:
-    from fedse.bench.rollout import RolloutBench
 
 app = App(name="bench", help_format="plaintext", help_epilogue="")
 
@@ -38,26 +36,31 @@ def rollout(
     new_tokens: Annotated[int, Parameter(help="Tokens of each action.")] = 20,
     repeats: Annotated[int, Parameter(help="How often both are measured.")] = 2,
     seed: Annotated[int, Parameter(help="Decides the words.")] = 0,
+    generate: Annotated[
+        bool, Parameter(help="Measure transformers' generate() too; slow.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Tokens per second through fedse, against the bare server with the same prompts.
 
     Every action has exactly --new-tokens tokens, and the server forgets all prompts in between.
+    With --generate also against transformers' generate() on the device, with the threads and in the
+    precision of [trainer], one batch of all episodes per turn. The in-process engine has no server,
+    so it is always measured against generate(), and against nothing else.
 
     Example: fedse bench rollout my.toml --episodes 32
     """
     config = load_config(experiment)
-    if config.engine.type != "vllm":
-        raise ConfigError(
-            "fedse bench rollout measures a server, and engine.type is 'in-process'",
-            hint='set type = "vllm" in the [engine] section',
-        )
+    served = config.engine.type == "vllm"
+    play = served_rollouts if served else in_process_rollouts
     seeds = range(seed, seed + repeats)
-    results = list(_rollouts(config, seeds, new_tokens, episodes=episodes, turns=turns))
-    _print(
-        [{"fedse": r.fedse._asdict(), "bare": r.bare._asdict(), "ratio": r.ratio} for r in results],
-        json,
-    )
+    if generate:
+        require_plain_weights(config)
+    results = list(play(config, seeds, new_tokens, episodes=episodes, turns=turns))
+    if generate or not served:
+        # Only now, when a server that fedse started has ended: two models need not fit in memory.
+        results = with_generate(config, results, seeds)
+    print_rollouts(results, json)
 
 
 @app.command
@@ -131,53 +134,3 @@ def merge(
 def vocabulary_of(base: Path) -> int:
     """How many different tokens the model has."""
     return int(json_format.loads((base / "config.json").read_text())["vocab_size"])
-
-
-def _rollouts(
-    config: Config, seeds: Sequence[int], new_tokens: int, **sizes: int
-) -> "Iterator[RolloutBench]":
-    from fedse.agent.tokens import load_encoder
-    from fedse.bench.rollout import bench_rollout, complete_by_name
-    from fedse.engine.client import EngineClient
-    from fedse.engine.policy import ServedPolicy
-    from fedse.site.acting import acting_adapters
-
-    settings, base = config.engine, base_path(config.model.base)
-    adapter = initial_adapter(spec_of(config), seed=0)
-    with (
-        tempfile.TemporaryDirectory(prefix="fedse-bench-") as folder,
-        acting_engine(config, Path(folder) / "logs", silent),
-        closing(EngineClient(settings)) as client,
-    ):
-        acting = acting_adapters(client, settings, base, Path(settings.folder or folder))
-        policy = ServedPolicy(
-            acting,
-            load_encoder(base),
-            adapter,
-            temperature=1.0,
-            context=config.rollout.context,
-            new_tokens=new_tokens,
-            to_the_end=True,
-        )
-        name = adapter.digest if settings.adapters == "lora" else next(iter(client.models()))
-        complete = complete_by_name(name)
-        for seed in seeds:
-            # The first call also puts the adapter in, which is no part of the comparison.
-            bench_rollout(policy, client.url, complete, episodes=1, turns=1, seed=seed)
-            yield bench_rollout(policy, client.url, complete, **sizes, seed=seed)
-        acting.take_out()
-
-
-def _print(results: list[dict[str, Any]], json: bool) -> None:
-    if json:
-        print(json_format.dumps(results))
-        return
-    for result in results:
-        for name in ("fedse", "bare"):
-            pace = result[name]
-            speed = pace["generated"] / pace["seconds"]
-            print(
-                f"{name:6} {pace['generated']} tokens in {pace['seconds']:.1f} s: {speed:.1f} a "
-                f"second; this process {pace['cpu_seconds']:.1f} CPU-s"
-            )
-        print(f"ratio  {result['ratio']:.3f}")
