@@ -9,7 +9,7 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from fedse.agent.policy import Policy
-from fedse.bench.pace import TurnRequest, RolloutBench, measured, pace_of, requests_of
+from fedse.bench.pace import RolloutBench, TurnRequest, measured, pace_of, requests_of
 from fedse.bench.talk import Talk
 from fedse.method.rollout import choose_games, rollout
 from fedse.types import Trajectory

@@ -14,7 +14,7 @@ import torch
 from fedse.adapters.base import base_path
 from fedse.agent.loaded import load_base
 from fedse.bench.generate import generate_all, turns_of
-from fedse.bench.pace import TurnRequest, RolloutBench, RolloutPace, Took, pace_of, requests_of
+from fedse.bench.pace import RolloutBench, RolloutPace, Took, TurnRequest, pace_of, requests_of
 from fedse.bench.talk import Talk
 from fedse.cli.app import start
 from fedse.types import Task, Trajectory, Turn
