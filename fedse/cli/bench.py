@@ -4,7 +4,7 @@ import json as json_format
 import tempfile
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
@@ -17,7 +17,11 @@ from fedse.cli.bench_rollout import (
     with_generate,
 )
 from fedse.cli.display import Json
+from fedse.cli.run import Set
 from fedse.config.file import load_config
+
+if TYPE_CHECKING:
+    from fedse.train.speed import FitSpeed
 
 app = App(name="bench", help_format="plaintext", help_epilogue="")
 
@@ -36,6 +40,7 @@ def rollout(
     new_tokens: Annotated[int, Parameter(help="Tokens of each action.")] = 20,
     repeats: Annotated[int, Parameter(help="How often both are measured.")] = 2,
     seed: Annotated[int, Parameter(help="Decides the words.")] = 0,
+    set_: Set = [],  # noqa: B006  only read
     generate: Annotated[
         bool, Parameter(help="Measure transformers' generate() too; slow.")
     ] = False,
@@ -50,7 +55,7 @@ def rollout(
 
     Example: fedse bench rollout my.toml --episodes 32
     """
-    config = load_config(experiment)
+    config = load_config(experiment, set_)
     served = config.engine.type == "vllm"
     play = served_rollouts if served else in_process_rollouts
     seeds = range(seed, seed + repeats)
@@ -70,6 +75,7 @@ def train(
     *,
     lessons: Annotated[int, Parameter(help="Episodes of 150 to 500 random tokens.")] = 16,
     repeats: Annotated[int, Parameter(help="How often both are measured, in turns.")] = 2,
+    set_: Set = [],  # noqa: B006  only read
     cpu_time: Annotated[bool, Parameter(help="CPU seconds, for a busy machine.")] = False,
     json: Json = False,
 ) -> None:
@@ -79,7 +85,7 @@ def train(
 
     Example: fedse bench train my.toml --lessons 16
     """
-    config = load_config(experiment)
+    config = load_config(experiment, set_)
     from fedse.agent.loaded import prepare_torch
     from fedse.train.lora import trainer_for
     from fedse.train.speed import measure_fit, synthetic_lessons
@@ -96,14 +102,7 @@ def train(
         repeats=repeats,
         clock=time.process_time if cpu_time else time.perf_counter,
     )
-    paces = {name: pace._asdict() for name, pace in speed._asdict().items()}
-    padding = 1 - speed.fit.tokens / speed.fit.padded
-    if json:
-        print(json_format.dumps({**paces, "ratio": speed.ratio, "padding": padding}))
-        return
-    for name, pace in (("fedse", speed.fit), ("bare", speed.bare)):
-        print(f"{name:6} {pace.tokens} tokens at {pace.tokens_per_second:.1f} a second")
-    print(f"ratio  {speed.ratio:.3f}; {padding:.0%} of what fedse computed was padding")
+    _print_fit(speed, json)
 
 
 @app.command
@@ -134,3 +133,14 @@ def merge(
 def vocabulary_of(base: Path) -> int:
     """How many different tokens the model has."""
     return int(json_format.loads((base / "config.json").read_text())["vocab_size"])
+
+
+def _print_fit(speed: "FitSpeed", json: bool) -> None:
+    paces = {name: pace._asdict() for name, pace in speed._asdict().items()}
+    padding = 1 - speed.fit.tokens / speed.fit.padded
+    if json:
+        print(json_format.dumps({**paces, "ratio": speed.ratio, "padding": padding}))
+        return
+    for name, pace in (("fedse", speed.fit), ("bare", speed.bare)):
+        print(f"{name:6} {pace.tokens} tokens at {pace.tokens_per_second:.1f} a second")
+    print(f"ratio  {speed.ratio:.3f}; {padding:.0%} of what fedse computed was padding")
