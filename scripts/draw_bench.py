@@ -95,7 +95,7 @@ def figure(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plot(rows: Sequence[Mapping[str, Any]], title: str) -> dict[str, Any]:
-    largest = max([1.0, *(r["ratio"] or 0 for r in rows), *(r["aim"] or 0 for r in rows)])
+    largest = max([1.0, *(one for r in rows for one in [*r["single"], r["aim"] or 0.0])])
     y = {"field": "label", "type": "nominal", "title": None}
     y["sort"] = [row["label"] for row in rows]
     y["axis"] = {"labelLimit": 0, "ticks": False, "domain": False}

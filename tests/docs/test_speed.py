@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,13 @@ def test_a_bar_is_the_mean_and_says_its_aim_and_its_padding():
     assert row["told"] == "1.25, aim: at least 0.95, 12% padding"
 
 
+def test_every_measurement_and_every_aim_is_inside_its_panel():
+    found = {"merge": {"ratios": {"bare": [4.0, 5.0]}}}
+    pace, cost = (plot["layer"][0]["encoding"]["x"] for plot in figure(found)["vconcat"])
+    assert pace["scale"]["domain"] == [0, pytest.approx(1.05)]
+    assert cost["scale"]["domain"] == [0, pytest.approx(5.25)]
+
+
 @pytest.mark.parametrize("found", [{}, {"train": {}}, {"train": {"ratios": {"bare": []}}}])
 def test_what_was_not_measured_is_said_to_be_so(found: dict[str, object]):
     assert row_of(found, BAR, "at least")["told"] == f"{MISSING}, aim: at least 0.95"
@@ -73,8 +81,6 @@ def test_no_path_of_a_machine_is_written_down():
 
 
 def test_an_entry_keeps_three_digits():
-    from datetime import date
-
     printed = {"ratio": 1.23456, "padding": 0.12345}
     made = entry("fedse bench train", printed, machine={"cores": 2}, day=date(2026, 1, 2))
     assert made == {
