@@ -36,6 +36,7 @@ PACKAGES = {
     "torch": "hf",
     "transformers": "hf",
     "uvicorn": "serve",
+    "vl_convert": "docs",
     "websockets": "openenv",
     "yaml": "dev",
     "zensical": "docs",

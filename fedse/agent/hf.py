@@ -52,9 +52,16 @@ class HFPolicy:
     """Samples from one adapter at one temperature; temperature 0 takes the likeliest token."""
 
     def __init__(
-        self, engine: Engine, adapter: Adapter, *, temperature: float, context: int, new_tokens: int
+        self,
+        engine: Engine,
+        adapter: Adapter,
+        *,
+        temperature: float,
+        context: int,
+        new_tokens: int,
+        to_the_end: bool = False,
     ) -> None:
-        self.name = adapter.digest
+        self.name, self._to_the_end = adapter.digest, to_the_end
         self._engine, self._adapter = engine, adapter
         self._temperature, self._context, self._new_tokens = temperature, context, new_tokens
         self._memory: _Memory | None = None
@@ -94,7 +101,8 @@ class HFPolicy:
                 drawn[row].append(int(token_B[row]))
             # A row's last token is fed too, or its keys would be missing in the next turn.
             block = _Block(token_B[:, None], unfinished[:, None].long())
-            unfinished = unfinished & (token_B != self._engine.eos_id)
+            if not self._to_the_end:
+                unfinished = unfinished & (token_B != self._engine.eos_id)
             if not unfinished.any():
                 break
         attention = torch.cat([attention, block.attention_B_T], dim=1)

@@ -1,49 +1,19 @@
 """Rollouts through fedse against the bare server, driven with the same prompts in the same run."""
 
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, NamedTuple
 
 import httpx
 
 from fedse.agent.policy import Policy
+from fedse.bench.pace import RolloutBench, measured, pace_of, requests_of
 from fedse.bench.talk import Talk
 from fedse.method.own_pace import rollout_at_own_pace
 from fedse.method.rollout import choose_games
 from fedse.types import Trajectory
 
 STEP_SECONDS = 600.0
-
-
-class RolloutPace(NamedTuple):
-    """How fast something was."""
-
-    generated: int
-    """Tokens."""
-    read: int
-    """Tokens of the prompts, those a server remembers included."""
-    seconds: float
-    cpu_seconds: float
-    """Of this process only."""
-
-    @property
-    def tokens_per_second(self) -> float:
-        return self.generated / self.seconds
-
-
-class RolloutBench(NamedTuple):
-    """The same requests twice: through fedse, and with nothing but an HTTP client."""
-
-    fedse: RolloutPace
-    bare: RolloutPace
-
-    @property
-    def ratio(self) -> float:
-        """Tokens per second of fedse as a share of the bare server's."""
-        return self.fedse.tokens_per_second / self.bare.tokens_per_second
-
 
 Complete = Callable[[httpx.Client, Sequence[int], int, int], None]
 """One request: a prompt, how many tokens to draw, and a seed."""
@@ -55,13 +25,10 @@ def bench_rollout(
     """Both paces; the server remembers no prompt of the one when the other begins."""
     with httpx.Client(base_url=url, timeout=STEP_SECONDS, trust_env=False) as http:
         _forget(http)
-        played, ours = _measured(partial(_through_fedse, policy, episodes, turns, seed))
+        played, ours = measured(partial(_through_fedse, policy, episodes, turns, seed))
         _forget(http)
-        _, bare = _measured(partial(_bare, http, complete, played))
-    requests = [turn for episode in played for turn in episode.turns]
-    generated = sum(len(turn.action_ids) for turn in requests)
-    read = sum(len(prompt) for episode in played for prompt, _ in _requests(episode))
-    return RolloutBench(RolloutPace(generated, read, *ours), RolloutPace(generated, read, *bare))
+        _, bare = measured(partial(_bare, http, complete, played))
+    return RolloutBench(played, pace_of(played, ours), {"bare": pace_of(played, bare)})
 
 
 def _through_fedse(policy: Policy, episodes: int, turns: int, seed: int) -> list[Trajectory]:
@@ -82,28 +49,11 @@ def _bare(http: httpx.Client, complete: Complete, played: Sequence[Trajectory]) 
     """Every episode's requests one after another, all episodes at once."""
 
     def replay(episode: Trajectory) -> None:
-        for number, (prompt, count) in enumerate(_requests(episode)):
+        for number, (prompt, count) in enumerate(requests_of(episode)):
             complete(http, prompt, count, number)
 
     with ThreadPoolExecutor(len(played)) as asking:
         list(asking.map(replay, played))
-
-
-def _requests(episode: Trajectory) -> list[tuple[list[int], int]]:
-    """The prompts of the episode and how many tokens followed each."""
-    so_far: list[int] = []
-    requests = []
-    for turn in episode.turns:
-        so_far += turn.context_ids
-        requests.append((list(so_far), len(turn.action_ids)))
-        so_far += turn.action_ids
-    return requests
-
-
-def _measured(work: Callable[[], Any]) -> tuple[Any, tuple[float, float]]:
-    wall, cpu = time.perf_counter(), time.process_time()
-    done = work()
-    return done, (time.perf_counter() - wall, time.process_time() - cpu)
 
 
 def _forget(http: httpx.Client) -> None:

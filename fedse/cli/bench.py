@@ -3,23 +3,25 @@
 import json as json_format
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
 from fedse.adapters.base import base_path, initial_adapter, spec_of
-from fedse.api.engines import acting_engine
+from fedse.cli.bench_rollout import (
+    in_process_rollouts,
+    print_rollouts,
+    require_plain_weights,
+    served_rollouts,
+    with_generate,
+)
 from fedse.cli.display import Json
+from fedse.cli.run import Set
 from fedse.config.file import load_config
-from fedse.config.schema import Config
-from fedse.errors import ConfigError
-from fedse.events import silent
 
 if TYPE_CHECKING:
-    from fedse.bench.rollout import RolloutBench
+    from fedse.train.speed import FitSpeed
 
 app = App(name="bench", help_format="plaintext", help_epilogue="")
 
@@ -38,26 +40,32 @@ def rollout(
     new_tokens: Annotated[int, Parameter(help="Tokens of each action.")] = 20,
     repeats: Annotated[int, Parameter(help="How often both are measured.")] = 2,
     seed: Annotated[int, Parameter(help="Decides the words.")] = 0,
+    set_: Set = [],  # noqa: B006  only read
+    generate: Annotated[
+        bool, Parameter(help="Measure transformers' generate() too; slow.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Tokens per second through fedse, against the bare server with the same prompts.
 
     Every action has exactly --new-tokens tokens, and the server forgets all prompts in between.
+    With --generate also against transformers' generate() on the device, with the threads and in the
+    precision of [trainer], one batch of all episodes per turn. The in-process engine has no server,
+    so it is always measured against generate(), and against nothing else.
 
     Example: fedse bench rollout my.toml --episodes 32
     """
-    config = load_config(experiment)
-    if config.engine.type != "vllm":
-        raise ConfigError(
-            "fedse bench rollout measures a server, and engine.type is 'in-process'",
-            hint='set type = "vllm" in the [engine] section',
-        )
+    config = load_config(experiment, set_)
+    served = config.engine.type == "vllm"
+    play = served_rollouts if served else in_process_rollouts
     seeds = range(seed, seed + repeats)
-    results = list(_rollouts(config, seeds, new_tokens, episodes=episodes, turns=turns))
-    _print(
-        [{"fedse": r.fedse._asdict(), "bare": r.bare._asdict(), "ratio": r.ratio} for r in results],
-        json,
-    )
+    if generate:
+        require_plain_weights(config)
+    results = list(play(config, seeds, new_tokens, episodes=episodes, turns=turns))
+    if generate or not served:
+        # Only now, when a server that fedse started has ended: two models need not fit in memory.
+        results = with_generate(config, results, seeds)
+    print_rollouts(results, json)
 
 
 @app.command
@@ -67,6 +75,7 @@ def train(
     *,
     lessons: Annotated[int, Parameter(help="Episodes of 150 to 500 random tokens.")] = 16,
     repeats: Annotated[int, Parameter(help="How often both are measured, in turns.")] = 2,
+    set_: Set = [],  # noqa: B006  only read
     cpu_time: Annotated[bool, Parameter(help="CPU seconds, for a busy machine.")] = False,
     json: Json = False,
 ) -> None:
@@ -76,7 +85,7 @@ def train(
 
     Example: fedse bench train my.toml --lessons 16
     """
-    config = load_config(experiment)
+    config = load_config(experiment, set_)
     from fedse.agent.loaded import prepare_torch
     from fedse.train.lora import trainer_for
     from fedse.train.speed import measure_fit, synthetic_lessons
@@ -93,14 +102,7 @@ def train(
         repeats=repeats,
         clock=time.process_time if cpu_time else time.perf_counter,
     )
-    paces = {name: pace._asdict() for name, pace in speed._asdict().items()}
-    padding = 1 - speed.fit.tokens / speed.fit.padded
-    if json:
-        print(json_format.dumps({**paces, "ratio": speed.ratio, "padding": padding}))
-        return
-    for name, pace in (("fedse", speed.fit), ("bare", speed.bare)):
-        print(f"{name:6} {pace.tokens} tokens at {pace.tokens_per_second:.1f} a second")
-    print(f"ratio  {speed.ratio:.3f}; {padding:.0%} of what fedse computed was padding")
+    _print_fit(speed, json)
 
 
 @app.command
@@ -133,51 +135,12 @@ def vocabulary_of(base: Path) -> int:
     return int(json_format.loads((base / "config.json").read_text())["vocab_size"])
 
 
-def _rollouts(
-    config: Config, seeds: Sequence[int], new_tokens: int, **sizes: int
-) -> "Iterator[RolloutBench]":
-    from fedse.agent.tokens import load_encoder
-    from fedse.bench.rollout import bench_rollout, complete_by_name
-    from fedse.engine.client import EngineClient
-    from fedse.engine.policy import ServedPolicy
-    from fedse.site.acting import acting_adapters
-
-    settings, base = config.engine, base_path(config.model.base)
-    adapter = initial_adapter(spec_of(config), seed=0)
-    with (
-        tempfile.TemporaryDirectory(prefix="fedse-bench-") as folder,
-        acting_engine(config, Path(folder) / "logs", silent),
-        closing(EngineClient(settings)) as client,
-    ):
-        acting = acting_adapters(client, settings, base, Path(settings.folder or folder))
-        policy = ServedPolicy(
-            acting,
-            load_encoder(base),
-            adapter,
-            temperature=1.0,
-            context=config.rollout.context,
-            new_tokens=new_tokens,
-            to_the_end=True,
-        )
-        name = adapter.digest if settings.adapters == "lora" else next(iter(client.models()))
-        complete = complete_by_name(name)
-        for seed in seeds:
-            # The first call also puts the adapter in, which is no part of the comparison.
-            bench_rollout(policy, client.url, complete, episodes=1, turns=1, seed=seed)
-            yield bench_rollout(policy, client.url, complete, **sizes, seed=seed)
-        acting.take_out()
-
-
-def _print(results: list[dict[str, Any]], json: bool) -> None:
+def _print_fit(speed: "FitSpeed", json: bool) -> None:
+    paces = {name: pace._asdict() for name, pace in speed._asdict().items()}
+    padding = 1 - speed.fit.tokens / speed.fit.padded
     if json:
-        print(json_format.dumps(results))
+        print(json_format.dumps({**paces, "ratio": speed.ratio, "padding": padding}))
         return
-    for result in results:
-        for name in ("fedse", "bare"):
-            pace = result[name]
-            speed = pace["generated"] / pace["seconds"]
-            print(
-                f"{name:6} {pace['generated']} tokens in {pace['seconds']:.1f} s: {speed:.1f} a "
-                f"second; this process {pace['cpu_seconds']:.1f} CPU-s"
-            )
-        print(f"ratio  {result['ratio']:.3f}")
+    for name, pace in (("fedse", speed.fit), ("bare", speed.bare)):
+        print(f"{name:6} {pace.tokens} tokens at {pace.tokens_per_second:.1f} a second")
+    print(f"ratio  {speed.ratio:.3f}; {padding:.0%} of what fedse computed was padding")

@@ -106,6 +106,17 @@ def test_the_context_cap_ends_an_episode():
     assert any(e.outcome == "truncated" for e in played)
 
 
+def test_to_the_end_an_end_token_does_not_end_an_action():
+    """And nothing but that changes: what both drew until then is the same."""
+    seen = [Dialogue("maze", (), "at 1 1 goal down 1 open down up")] * 20
+    ended, whole = (policy(to_the_end=e).act(seen, seed=1) for e in (False, True))
+    eos = load_base(PATH).tokenizer.eos_token_id
+    assert any(reply.action_ids[-1] == eos for reply in ended if reply)
+    for short, full in zip(ended, whole, strict=True):
+        assert len(full.action_ids) == OPTIONS["new_tokens"]
+        assert full.action_ids[: len(short.action_ids)] == short.action_ids
+
+
 def test_merged_weights_are_peft_in_other_words():
     """W + scaling * B A gives the logits of the un-merged PEFT model."""
     from fedse.train.lora import load_adapter, trainer_for

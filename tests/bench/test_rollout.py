@@ -8,19 +8,46 @@ needs("torch", "uvicorn", "httpx", "psutil")
 
 import json
 
+import pytest
+import torch
+
+from fedse.adapters.base import base_path
+from fedse.agent.loaded import load_base
+from fedse.bench.generate import generate_all, turns_of
+from fedse.bench.pace import RolloutBench, RolloutPace, Took, TurnRequest, pace_of, requests_of
 from fedse.bench.talk import Talk
 from fedse.cli.app import start
+from fedse.types import Task, Trajectory, Turn
 from tests.engine.conftest import small_server
 
 EXPERIMENT = """
 [engine]
-type = "vllm"
-url = "{url}"
+{engine}
 
 [[clients]]
 name = "a"
 env = "maze"
 """
+SERVED = 'type = "vllm"\nurl = "{url}"'
+SMALL = ["--episodes", "3", "--turns", "2", "--new-tokens", "4", "--repeats", "1"]
+
+
+def written(folder: Path, engine: str, more: str = "") -> str:
+    file = folder / "my.toml"
+    file.write_text(EXPERIMENT.format(engine=engine) + more)
+    return str(file)
+
+
+def episode(*turns: tuple[list[int], list[int]]) -> Trajectory:
+    """Of (given, said) pairs."""
+    said = [Turn(observation="", action="", context_ids=c, action_ids=a) for c, a in turns]
+    task = Task(env="talk", id="0", split="train")
+    return Trajectory(
+        task=task, seed=0, turns=said, outcome="success", reward=1.0, policy="x", round=1
+    )
+
+
+LONG, SHORT = episode(([1, 2], [3]), ([4], [5]), ([6], [7])), episode(([8], [9]))
 
 
 def test_the_world_is_the_same_every_time():
@@ -29,13 +56,62 @@ def test_the_world_is_the_same_every_time():
     assert first == second != Talk().reset(task, seed=6)
 
 
-def test_both_sides_generate_the_same_tokens(tmp_path: Path, capsys):
+def test_a_prompt_is_the_whole_episode_so_far():
+    assert requests_of(LONG) == [([1, 2], 1), ([1, 2, 3, 4], 1), ([1, 2, 3, 4, 5, 6], 1)]
+    assert pace_of([LONG, SHORT], Took(2.0, 1.0)) == RolloutPace(4, 2 + 4 + 6 + 1, 2.0, 1.0)
+
+
+def test_a_turn_has_the_requests_of_those_who_got_so_far():
+    assert [[r.prompt[-1] for r in turn] for turn in turns_of([SHORT, LONG])] == [[8, 2], [4], [6]]
+
+
+def test_a_ratio_is_of_tokens_per_second():
+    ours, half = RolloutPace(10, 0, 2.0, 0.0), RolloutPace(10, 0, 1.0, 0.0)
+    assert RolloutBench([], ours, {"bare": half, "generate": ours}).ratios == {
+        "bare": 0.5,
+        "generate": 1.0,
+    }
+
+
+def test_generate_draws_exactly_as_many_tokens_and_leaves_torch_alone():
+    model = load_base(base_path("tiny")).model
+    before = torch.random.get_rng_state()
+    turns = [[TurnRequest([1, 2, 3, 4], 5), TurnRequest([1, 2], 5)], [TurnRequest([7], 2)]]
+    assert generate_all(model, turns, seed=0) == [[5, 5], [2]]
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_all_sides_generate_the_same_tokens(tmp_path: Path, capsys):
     with small_server(tmp_path) as url:
-        file = tmp_path / "my.toml"
-        file.write_text(EXPERIMENT.format(url=url))
-        small = ["--episodes", "3", "--turns", "2", "--new-tokens", "4", "--repeats", "1"]
-        assert start(["bench", "rollout", str(file), *small, "--json"]) == 0
+        file = written(tmp_path, SERVED.format(url=url))
+        assert start(["bench", "rollout", file, *SMALL, "--json"]) == 0
+        (plain,) = json.loads(capsys.readouterr().out)
+        assert start(["bench", "rollout", file, *SMALL, "--generate", "--json"]) == 0
+        (result,) = json.loads(capsys.readouterr().out)
+    assert list(plain) == ["fedse", "bare", "ratios"]
+    assert list(result) == ["fedse", "bare", "generate", "ratios"]
+    for name in ("fedse", "bare", "generate"):
+        assert result[name]["generated"] == 3 * 2 * 4
+        assert result[name]["read"] == result["fedse"]["read"]
+    for name in ("bare", "generate"):
+        expected = result[name]["seconds"] / result["fedse"]["seconds"]
+        assert result["ratios"][name] == pytest.approx(expected)
+
+
+def test_without_a_server_only_generate_is_beside_it(tmp_path: Path, capsys):
+    file = written(tmp_path, 'type = "in-process"')
+    assert start(["bench", "rollout", file, *SMALL, "--json"]) == 0
     (result,) = json.loads(capsys.readouterr().out)
-    assert result["fedse"]["generated"] == result["bare"]["generated"] == 3 * 2 * 4
-    assert result["fedse"]["read"] == result["bare"]["read"]
-    assert result["ratio"] > 0
+    assert list(result) == ["fedse", "generate", "ratios"]
+    assert result["fedse"]["generated"] == result["generate"]["generated"] == 3 * 2 * 4
+    assert start(["bench", "rollout", file, *SMALL]) == 0
+    assert "fedse / generate" in capsys.readouterr().out
+
+
+def test_weights_of_four_bits_are_refused_before_anything_starts(tmp_path: Path, capsys):
+    engine = 'type = "vllm"\nurl = "http://127.0.0.1:9"'
+    file = written(tmp_path, engine, '[trainer]\nprecision = "4bit"\n')
+    assert start(["bench", "rollout", file, "--generate"]) != 0
+    told = capsys.readouterr().err
+    assert "'4bit'" in told
+    assert 'precision = "bfloat16"' in told

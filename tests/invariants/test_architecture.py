@@ -44,6 +44,7 @@ ALLOWED = {
         "train",
         "agent.hf",
         "agent.loaded",
+        "bench.generate",
         "engine.check",
         "engine.merged",
         "models",
