@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from fedse.adapters.base import base_path, initial_adapter, spec_of
+from fedse.api.checks import require_machine
 from fedse.api.engines import acting_engine
 from fedse.cli.display import Json
 from fedse.config.file import load_config
@@ -20,6 +21,7 @@ from fedse.events import silent
 
 if TYPE_CHECKING:
     from fedse.bench.rollout import RolloutBench
+    from fedse.train.speed import FitSpeed
 
 app = App(name="bench", help_format="plaintext", help_epilogue="")
 
@@ -93,14 +95,7 @@ def train(
         repeats=repeats,
         clock=time.process_time if cpu_time else time.perf_counter,
     )
-    paces = {name: pace._asdict() for name, pace in speed._asdict().items()}
-    padding = 1 - speed.fit.tokens / speed.fit.padded
-    if json:
-        print(json_format.dumps({**paces, "ratio": speed.ratio, "padding": padding}))
-        return
-    for name, pace in (("fedse", speed.fit), ("bare", speed.bare)):
-        print(f"{name:6} {pace.tokens} tokens at {pace.tokens_per_second:.1f} a second")
-    print(f"ratio  {speed.ratio:.3f}; {padding:.0%} of what fedse computed was padding")
+    _print_fit(speed, json)
 
 
 @app.command
@@ -126,6 +121,39 @@ def merge(
     print(f"{result.megabytes:.1f} MB x {result.clients} clients")
     print(f"fedse  {result.fedse:.2f} CPU-s\nbare   {result.bare:.2f} CPU-s")
     print(f"ratio  {result.ratio:.2f}")
+
+
+@app.command(name="round")
+def one_round(
+    *,
+    nodes: Annotated[int, Parameter(help="SuperNodes, each with a site.")] = 5,
+    megabytes: Annotated[float, Parameter(help="Size of one adapter, about.")] = 0.24,
+    rounds: Annotated[int, Parameter(help="Rounds of a turn that are counted.")] = 3,
+    turns: Annotated[int, Parameter(help="How often both are measured, in turns.")] = 1,
+    json: Json = False,
+) -> None:
+    """CPU seconds of a round on a Flower deployment, against a bare app that moves the same bytes.
+
+    Both run on this machine with TLS and node keys. Playing and training are left out of the ratio.
+
+    Example: fedse bench round --nodes 5 --rounds 3
+    """
+    require_machine("deployment")
+    from fedse.bench.round import bench_round, summary
+
+    with tempfile.TemporaryDirectory(prefix="fedse-bench-") as folder:
+        result = bench_round(
+            Path(folder), nodes=nodes, megabytes=megabytes, rounds=rounds, turns=turns
+        )
+    numbers = summary(result)
+    if json:
+        print(json_format.dumps(numbers))
+        return
+    print(f"{numbers['megabytes']:.2f} MB, {nodes} nodes, {len(result.bare)} rounds of each")
+    for name in ("fedse", "bare"):
+        cost = numbers[name]
+        print(f"{name:6} {cost['flower']:.2f} CPU-s a round in {cost['wall']:.1f} s")
+    print(f"ratio  {result.ratio:.2f}; site workers {numbers['fedse']['sites']:.2f} CPU-s a round")
 
 
 def vocabulary_of(base: Path) -> int:
@@ -166,6 +194,17 @@ def _rollouts(
             bench_rollout(policy, client.url, complete, episodes=1, turns=1, seed=seed)
             yield bench_rollout(policy, client.url, complete, **sizes, seed=seed)
         acting.take_out()
+
+
+def _print_fit(speed: "FitSpeed", json: bool) -> None:
+    paces = {name: pace._asdict() for name, pace in speed._asdict().items()}
+    padding = 1 - speed.fit.tokens / speed.fit.padded
+    if json:
+        print(json_format.dumps({**paces, "ratio": speed.ratio, "padding": padding}))
+        return
+    for name, pace in (("fedse", speed.fit), ("bare", speed.bare)):
+        print(f"{name:6} {pace.tokens} tokens at {pace.tokens_per_second:.1f} a second")
+    print(f"ratio  {speed.ratio:.3f}; {padding:.0%} of what fedse computed was padding")
 
 
 def _print(results: list[dict[str, Any]], json: bool) -> None:
