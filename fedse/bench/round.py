@@ -16,6 +16,7 @@ apart: a bare app has none.
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
@@ -33,8 +34,8 @@ from fedse.store.run_folder import create_run
 
 SITES = "worker"
 """What the names of the processes begin with that play and train."""
-# This only ends what hangs.
-ROUND_SECONDS = 600.0
+# This only ends what hangs: a SuperNode of Flower's own can stop working and stay.
+ROUND_SECONDS = 180.0
 
 
 class RoundCost(NamedTuple):
@@ -121,7 +122,8 @@ def bare_turn(folder: Path, *, nodes: int, size: int, rounds: int) -> list[Round
     """What `rounds` rounds of the bare app cost, after the first."""
     marks = folder / "marks"
     with bare_deployment(folder, nodes) as processes:
-        settings = {"nodes": nodes, "rounds": rounds + 2, "numbers": size // 4, "marks": str(marks)}
+        counts = {"nodes": nodes, "rounds": rounds + 2, "numbers": size // 4}
+        settings: dict[str, str | int] = {**counts, "marks": str(marks)}
         processes.start("run", submit_bare(folder, settings))
         return costs(
             processes,
@@ -133,15 +135,11 @@ def bare_turn(folder: Path, *, nodes: int, size: int, rounds: int) -> list[Round
 def costs(processes: Processes, ended: Callable[[], int], *, rounds: int) -> list[RoundCost]:
     """Of the rounds after the first; `ended` counts the rounds that have ended so far."""
     readings: list[Reading] = []
-
-    def all_read() -> bool:
-        while len(readings) < ended():
-            readings.append(Reading(time.monotonic(), used_so_far(processes)))
-        return len(readings) > rounds
-
-    limit = START_SECONDS + ROUND_SECONDS * (rounds + 1)
-    processes.wait_for(f"round {rounds + 1}", all_read, seconds=limit)
-    return [_between(*pair) for pair in pairwise(readings[: rounds + 1])]
+    for number in range(1, rounds + 2):
+        limit = ROUND_SECONDS if readings else START_SECONDS + ROUND_SECONDS
+        processes.wait_for(f"round {number}", partial(_reached, ended, number), seconds=limit)
+        readings.append(Reading(time.monotonic(), used_so_far(processes)))
+    return [_between(*pair) for pair in pairwise(readings)]
 
 
 def used_so_far(processes: Processes) -> dict[str, float]:
@@ -174,6 +172,10 @@ def _means(rounds: Sequence[RoundCost]) -> dict[str, Any]:
 def mean_flower(rounds: Sequence[RoundCost]) -> float:
     """CPU seconds of a round without the site workers."""
     return fmean(cost.flower for cost in rounds)
+
+
+def _reached(ended: Callable[[], int], number: int) -> bool:
+    return ended() >= number
 
 
 def _between(before: Reading, after: Reading) -> RoundCost:
