@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results" / "mutations.json"
 MUTATIONS = read_table()
 ROOMS = {
-    "adapters", "agent", "aggregate", "bench", "drivers", "federation", "flower", "ledger", "method",
+    "adapters", "agent", "aggregate", "drivers", "federation", "flower", "ledger", "method",
     "models", "processes", "site", "stats", "store", "train", "types.py",
 }  # fmt: skip
 
