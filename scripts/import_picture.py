@@ -36,11 +36,11 @@ ROWS = (
     "method ledger models processes",
     "results exports envs.conformance serve engine",
     "site report doctor",
-    "drivers federation testing bench",
+    "drivers federation testing",
     "reproduce flower.messages",
     "flower.patches flower.server",
     "flower flower.ops",
-    "api",
+    "api bench",
     "cli",
     "__init__ __main__",
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from fedse.adapters.base import base_path, initial_adapter, spec_of
+from fedse.api.checks import require_machine
 from fedse.cli.bench_rollout import (
     in_process_rollouts,
     print_rollouts,
@@ -128,6 +129,39 @@ def merge(
     print(f"{result.megabytes:.1f} MB x {result.clients} clients")
     print(f"fedse  {result.fedse:.2f} CPU-s\nbare   {result.bare:.2f} CPU-s")
     print(f"ratio  {result.ratio:.2f}")
+
+
+@app.command(name="round")
+def one_round(
+    *,
+    nodes: Annotated[int, Parameter(help="SuperNodes, each with a site.")] = 5,
+    megabytes: Annotated[float, Parameter(help="Size of one adapter, about.")] = 0.24,
+    rounds: Annotated[int, Parameter(help="Rounds of a turn that are counted.")] = 3,
+    turns: Annotated[int, Parameter(help="How often both are measured, in turns.")] = 1,
+    json: Json = False,
+) -> None:
+    """CPU seconds of a round on a Flower deployment, against a bare app that moves the same bytes.
+
+    Both run on this machine with TLS and node keys. Playing and training are left out of the ratio.
+
+    Example: fedse bench round --nodes 5 --rounds 3
+    """
+    require_machine("deployment")
+    from fedse.bench.round import bench_round, summary
+
+    with tempfile.TemporaryDirectory(prefix="fedse-bench-") as folder:
+        result = bench_round(
+            Path(folder), nodes=nodes, megabytes=megabytes, rounds=rounds, turns=turns
+        )
+    numbers = summary(result)
+    if json:
+        print(json_format.dumps(numbers))
+        return
+    print(f"{numbers['megabytes']:.2f} MB, {nodes} nodes, {len(result.bare)} rounds of each")
+    for name in ("fedse", "bare"):
+        cost = numbers[name]
+        print(f"{name:6} {cost['flower']:.2f} CPU-s a round in {cost['wall']:.1f} s")
+    print(f"ratio  {result.ratio:.2f}; site workers {numbers['fedse']['sites']:.2f} CPU-s a round")
 
 
 def vocabulary_of(base: Path) -> int:

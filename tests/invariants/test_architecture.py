@@ -39,7 +39,7 @@ ALLOWED = {
     "urllib": (),
     "mcp": ("envs.bridges.mcp_server",),
     "anyio": ("envs.bridges.mcp_server",),
-    "psutil": ("processes.orphans", "ports"),
+    "psutil": ("processes.orphans", "processes.cpu_time", "ports"),
     "torch": (
         "train",
         "agent.hf",

@@ -13,7 +13,7 @@ RESULTS = ROOT / "docs" / "results" / "mutations.json"
 MUTATIONS = read_table()
 ROOMS = {
     "adapters", "agent", "aggregate", "drivers", "federation", "flower", "ledger", "method",
-    "models", "site", "stats", "store", "train", "types.py",
+    "models", "processes", "site", "stats", "store", "train", "types.py",
 }  # fmt: skip
 
 

@@ -74,7 +74,7 @@ def deployed(run_dir: Path, folder: Path) -> Iterator[Deployment]:
         options = ["--enable-supernode-auth", "--database", str(database)]
         start_superlink(processes, address, options, identity)
         keys = {desk.client: make_node_key(desk.home) for desk in desks}
-        _register(processes, keys)
+        register(processes, keys)
         for desk in desks:
             ready = desk.socket.exists
             processes.wait_for(f"worker of {desk.client}", ready, seconds=START_SECONDS)
@@ -116,21 +116,21 @@ def node_command(desk: SitePlace, superlink: str, ca: Path, key: NodeKey) -> lis
 
     It ends when it no longer works, and says goodbye for one before it that could not.
     """
+    module = [sys.executable, "-m", "fedse.flower.ops.supernode"]
+    presence = ["--presence", str(desk.home / PRESENCE)]
+    return [*module, *presence, *node_arguments(desk, superlink, ca, key)]
+
+
+def node_arguments(desk: SitePlace, superlink: str, ca: Path, key: NodeKey) -> list[str]:
+    """What `flower-supernode`, or ours in its place, is started with."""
     link = ["--superlink", superlink, "--root-certificates", str(ca)]
     proof = ["--auth-supernode-private-key", str(key.private)]
     own = ["--host", "127.0.0.1", "--port", str(desk.port)]
     site = ["--node-config", f'site="{desk.socket}"']
-    module = [
-        sys.executable,
-        "-m",
-        "fedse.flower.ops.supernode",
-        "--presence",
-        str(desk.home / PRESENCE),
-    ]
-    return [*module, *link, *proof, *own, *site]
+    return [*link, *proof, *own, *site]
 
 
-def _register(processes: Processes, keys: dict[str, NodeKey]) -> None:
+def register(processes: Processes, keys: dict[str, NodeKey]) -> None:
     """Each node may speak for the client it is registered as, and for no other."""
     flwr = [command("flwr"), "supernode", "register"]
     commands = {

@@ -34,20 +34,21 @@ def write_connection(flower_home: Path, address: str, ca: Path | None) -> None:
 
 def superlink_command(address: str, options: Sequence[str], identity: Identity | None) -> list[str]:
     """Starts a SuperLink that listens at `address`, without TLS only if there is no identity."""
+    module = [sys.executable, "-m", "fedse.flower.patches.superlink_guard"]
+    return [*module, *superlink_arguments(address, options, identity)]
+
+
+def superlink_arguments(
+    address: str, options: Sequence[str], identity: Identity | None
+) -> list[str]:
+    """What `flower-superlink`, or ours in its place, is started with."""
     host, _, port = address.partition(":")
     security = ["--insecure"]
     if identity:
         names = ("--ssl-ca-certfile", "--ssl-certfile", "--ssl-keyfile")
         security = [part for pair in zip(names, map(str, identity), strict=True) for part in pair]
     place = ["--host", host, "--port", port, "--isolation", "process"]
-    return [
-        sys.executable,
-        "-m",
-        "fedse.flower.patches.superlink_guard",
-        *security,
-        *place,
-        *options,
-    ]
+    return [*security, *place, *options]
 
 
 def superexec_command(address: str, identity: Identity | None) -> list[str]:

@@ -1,0 +1,184 @@
+"""A round of ours on a real Flower deployment, against a bare Flower app that moves the same bytes.
+
+Both run on the loopback address with TLS, node keys and the same number of nodes, in turns, each
+turn in a deployment of its own. Ours is the deployment of `fedse run --engine deployment`. The
+bare one is made of Flower's own programs and the app in bare_app.py.
+
+A round is counted from the end of one round to the end of the next, so that starting anything is
+no part of it: the first round of each turn only warms up, and one round more is begun than is
+counted, so that ending is no part of it either. What a node still does after its answer was read
+falls into the next round, in both. Counted are the CPU seconds of all processes: the SuperLink, the
+SuperNodes, the SuperExecs, the processes of the apps, which end within a round, and the command
+that submitted the app and follows its log. Those of the site workers, who play and train, are kept
+apart: a bare app has none.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean
+from typing import Any, NamedTuple
+
+from fedse.adapters.base import spec_of
+from fedse.bench.bare_flower import bare_deployment, submit_bare
+from fedse.config.schema import Config
+from fedse.events import read_events
+from fedse.flower.ops.deployment import deployed
+from fedse.flower.ops.superlink import START_SECONDS, submit_command
+from fedse.processes.cpu_time import cpu_seconds
+from fedse.processes.group import Processes
+from fedse.store.run_folder import create_run
+
+SITES = "worker"
+"""What the names of the processes begin with that play and train."""
+# This only ends what hangs: a SuperNode of Flower's own can stop working and stay.
+ROUND_SECONDS = 180.0
+
+
+class RoundCost(NamedTuple):
+    """One round, in seconds."""
+
+    flower: float
+    """CPU of the deployment, without the site workers."""
+    sites: float
+    """CPU of the site workers."""
+    wall: float
+    parts: dict[str, float]
+    """CPU by what was started: `node` is all SuperNodes and what runs below them, `superexec` the
+    server's app, `run` the command that submitted it."""
+
+
+class RoundBench(NamedTuple):
+    """The same bytes to the same number of nodes, moved by both in turns."""
+
+    nodes: int
+    adapter_bytes: int
+    fedse: tuple[RoundCost, ...]
+    bare: tuple[RoundCost, ...]
+
+    @property
+    def ratio(self) -> float:
+        """CPU seconds of our deployment as a multiple of the bare one's, site workers left out."""
+        return mean_flower(self.fedse) / mean_flower(self.bare)
+
+
+class Reading(NamedTuple):
+    """The CPU seconds used so far, by kind of process, at a time."""
+
+    at: float
+    parts: dict[str, float]
+
+
+def bench_round(
+    folder: Path, *, nodes: int, megabytes: float, rounds: int, turns: int
+) -> RoundBench:
+    """Both were measured `turns` times for `rounds` rounds each; what they wrote is in `folder`."""
+    config = smallest_experiment(nodes=nodes, megabytes=megabytes, rounds=rounds + 2)
+    size, ours, bare = spec_of(config).nbytes, list[RoundCost](), list[RoundCost]()
+    for turn in range(turns):
+        ours += fedse_turn(folder / f"fedse-{turn}", config, rounds=rounds)
+        bare += bare_turn(folder / f"bare-{turn}", nodes=nodes, size=size, rounds=rounds)
+    return RoundBench(nodes, size, tuple(ours), tuple(bare))
+
+
+def smallest_experiment(*, nodes: int, megabytes: float, rounds: int) -> Config:
+    """The tiny model with an adapter of about that size, and as little to play as there can be."""
+    clients = [{"name": f"site-{number:03d}", "env": "maze"} for number in range(nodes)]
+    sections = {
+        "run": {"name": "bench-round", "rounds": rounds},
+        "rollout": {"episodes": 1, "max_turns": 1, "new_tokens": 1},
+        "buffer": {"demonstrations": 1, "history": "demonstrations"},
+        "train": {"epochs": 1, "batch": 1, "max_steps": 1},
+        "eval": {"episodes": 0},
+        "clients": clients,
+    }
+    one, two = (
+        spec_of(Config.model_validate({**sections, "model": {"rank": rank}})).nbytes
+        for rank in (1, 2)
+    )
+    rank = max(1, round((megabytes * 1e6 - one) / (two - one)) + 1)
+    return Config.model_validate({**sections, "model": {"rank": rank}})
+
+
+def fedse_turn(folder: Path, config: Config, *, rounds: int) -> list[RoundCost]:
+    """What `rounds` rounds of ours cost, after the first."""
+    create_run(folder, config, name="run").close()
+    events = folder / "run" / "events.jsonl"
+    with deployed(folder / "run", folder / "flower") as deployment:
+        settings = {"run-dir": str(deployment.run_dir)}
+        submission = submit_command(deployment.folder, settings)
+        deployment.processes.start("run", [*submission, "--stream"])
+        return costs(
+            deployment.processes,
+            lambda: sum(1 for _ in read_events(events, ['"round.committed"'])),
+            rounds=rounds,
+        )
+
+
+def bare_turn(folder: Path, *, nodes: int, size: int, rounds: int) -> list[RoundCost]:
+    """What `rounds` rounds of the bare app cost, after the first."""
+    marks = folder / "marks"
+    with bare_deployment(folder, nodes) as processes:
+        counts = {"nodes": nodes, "rounds": rounds + 2, "numbers": size // 4}
+        settings: dict[str, str | int] = {**counts, "marks": str(marks)}
+        processes.start("run", submit_bare(folder, settings))
+        return costs(
+            processes,
+            lambda: len(marks.read_text().splitlines()) if marks.exists() else 0,
+            rounds=rounds,
+        )
+
+
+def costs(processes: Processes, ended: Callable[[], int], *, rounds: int) -> list[RoundCost]:
+    """Of the rounds after the first; `ended` counts the rounds that have ended so far."""
+    readings: list[Reading] = []
+    for number in range(1, rounds + 2):
+        limit = ROUND_SECONDS if readings else START_SECONDS + ROUND_SECONDS
+        processes.wait_for(f"round {number}", partial(_reached, ended, number), seconds=limit)
+        readings.append(Reading(time.monotonic(), used_so_far(processes)))
+    return [_between(*pair) for pair in pairwise(readings)]
+
+
+def used_so_far(processes: Processes) -> dict[str, float]:
+    """CPU seconds by kind of process: the name up to the first hyphen."""
+    used: defaultdict[str, float] = defaultdict(float)
+    for name, process, _ in processes.running:
+        used[name.partition("-")[0]] += cpu_seconds(process.pid)
+    return dict(used)
+
+
+def summary(bench: RoundBench) -> dict[str, Any]:
+    """The means of both, every round, and the ratio, ready for JSON."""
+    return {
+        "nodes": bench.nodes,
+        "megabytes": bench.adapter_bytes / 1e6,
+        "fedse": _means(bench.fedse),
+        "bare": _means(bench.bare),
+        "ratio": bench.ratio,
+    }
+
+
+def _means(rounds: Sequence[RoundCost]) -> dict[str, Any]:
+    columns = {
+        name: fmean(getattr(r, name) for r in rounds) for name in ("flower", "sites", "wall")
+    }
+    parts = {kind: fmean(r.parts[kind] for r in rounds) for kind in rounds[0].parts}
+    return {**columns, "parts": parts, "rounds": [r._asdict() for r in rounds]}
+
+
+def mean_flower(rounds: Sequence[RoundCost]) -> float:
+    """CPU seconds of a round without the site workers."""
+    return fmean(cost.flower for cost in rounds)
+
+
+def _reached(ended: Callable[[], int], number: int) -> bool:
+    return ended() >= number
+
+
+def _between(before: Reading, after: Reading) -> RoundCost:
+    parts = {kind: used - before.parts.get(kind, 0.0) for kind, used in after.parts.items()}
+    sites = parts.pop(SITES, 0.0)
+    return RoundCost(sum(parts.values()), sites, after.at - before.at, parts)
