@@ -11,8 +11,6 @@ from flwr.app import Message, MessageType, RecordDict
 from flwr.serverapp import Grid
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
 
-from fedse.flower.server.announced import replies_at
-
 # A SuperLink restarts well within this; after a minute without it Flower ends the run anyway.
 TRIES, RETRY_SECONDS = 10, 5.0
 
@@ -51,9 +49,6 @@ class Mailbox:
     def __init__(self, grid: Grid) -> None:
         self._grid = grid
         self._pulls: dict[str, _Pull] = {}
-        self._found: dict[str, Grid] = {}
-        """Where replies can be read that are there and were not read yet."""
-        self._one_by_one = False
 
     def present(self) -> list[Node]:
         """The nodes that are online now, always in the same order."""
@@ -81,10 +76,9 @@ class Mailbox:
     def replies(self, waiting: Mapping[str, Sent]) -> Iterator[tuple[str, Sent, Message | None]]:
         """The replies that are there now; None if one cannot be read.
 
-        All are asked for at once and read one by one, so that a reply Flower fails to read can be
-        attributed to its node, and usually one payload is in memory.
+        Pulled one by one, so that a reply Flower fails to read can be attributed to its node,
+        and usually one payload is in memory.
         """
-        self._find(waiting)
         for message_id, sent in list(waiting.items()):
             if message_id not in waiting:
                 continue  # another reply of the same node came first
@@ -100,26 +94,6 @@ class Mailbox:
             for reply in [r for r in messages if r.metadata.reply_to_message_id == message_id][:1]:
                 yield message_id, sent, reply
 
-    def _find(self, waiting: Mapping[str, Sent]) -> None:
-        """What is there of `waiting` can be read.
-
-        A SuperLink that refuses the common question, for whatever reply, is from then on asked for
-        each by itself: no node can hide the replies of the others.
-        """
-        unknown = [i for i in waiting if i not in self._found and i not in self._pulls]
-        if not unknown:
-            return
-        if not self._one_by_one:
-            try:
-                self._found |= replies_at(self._grid, unknown)
-                return
-            except httpx.TransportError:
-                return  # the SuperLink is busy or restarting: the next look tries again
-            except Exception:
-                traceback.print_exc()
-                self._one_by_one = True
-        self._found |= dict.fromkeys(unknown, self._grid)
-
     def _pull(self, message_id: str) -> Sequence[Message]:
         """The reply, if it is here whole.
 
@@ -128,9 +102,7 @@ class Mailbox:
         """
         pull = self._pulls.get(message_id)
         if pull is None:
-            if message_id not in self._found:
-                return ()
-            pull = self._pulls[message_id] = _Pull(self._found.pop(message_id), message_id)
+            pull = self._pulls[message_id] = _Pull(self._grid, message_id)
             pull.join(PULL_SECONDS)
         if pull.is_alive():
             return ()
