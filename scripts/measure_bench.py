@@ -28,6 +28,7 @@ COMMANDS = {
     "rollout": f"fedse bench rollout {SMOLLM2} --set rollout.context=1024 --generate",
     "train": f"fedse bench train {SMOLLM2} --cpu-time",
     "merge": "fedse bench merge",
+    "round": "fedse bench round --turns 2",
 }
 """What docs/explanation/speed.md says too."""
 PACKAGES = ("numpy", "torch", "transformers", "peft", "flwr")
