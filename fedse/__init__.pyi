@@ -52,6 +52,9 @@ from .config.hardware import (
 from .config.hardware import (
     TrainerSection as TrainerSection,
 )
+from .config.judging import (
+    EvalSection as EvalSection,
+)
 from .config.schema import (
     AggregateSection as AggregateSection,
 )
@@ -63,9 +66,6 @@ from .config.schema import (
 )
 from .config.schema import (
     Config as Config,
-)
-from .config.schema import (
-    EvalSection as EvalSection,
 )
 from .config.schema import (
     ModelSection as ModelSection,
@@ -150,6 +150,9 @@ from .events import Fact as Fact
 from .events import Observer as Observer
 from .events import silent as silent
 from .faults import Fault as Fault
+from .method.evaluate import (
+    client_eval as client_eval,
+)
 from .method.rollout import (
     Chunk as Chunk,
 )
@@ -167,9 +170,6 @@ from .method.rollout import (
 )
 from .method.rollout import (
     rollout as rollout,
-)
-from .method.rounds import (
-    client_eval as client_eval,
 )
 from .method.rounds import (
     client_round as client_round,

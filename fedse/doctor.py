@@ -179,12 +179,12 @@ def _threads(environ: Mapping[str, str]) -> Diagnosis:
 def _experiment(config: Config) -> list[Diagnosis]:
     base = config.model.base
     model = _diagnose(lambda: f"model.base {base}: {spec_of(config).nbytes / 1e6:.2f} MB adapters")
-    return [model, *(_diagnose(partial(_client, client)) for client in config.clients)]
+    return [model, *(_diagnose(partial(_client, config, client)) for client in config.clients)]
 
 
-def _client(client: ClientSection) -> str:
+def _client(config: Config, client: ClientSection) -> str:
     env = make_env(client.env, client.options)
-    count = len(tasks_of(env, client.part, "train"))
+    count = len(tasks_of(env, client.part, config.splits, "train"))
     with boundary(EnvError, f"{client.env}.close"):
         env.close()
     part = f", part {client.part[0]} of {client.part[1]}" if client.part else ""

@@ -22,6 +22,8 @@ class Request(Record):
     """Digest of the adapter that travels beside it."""
     train: bool
     evaluate: bool
+    validate_only: bool = False
+    """Only the games that decide whether the adapter is accepted are played."""
 
 
 class SiteReply(NamedTuple):

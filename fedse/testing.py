@@ -91,7 +91,7 @@ def open_toy_site(config: Config, client: str, home: Path, *, clock: Callable[[]
         client,
         spec,
         make,
-        partial(tasks_of, make(), member.part),
+        partial(tasks_of, make(), member.part, config.splits),
         buffer,
         lambda adapter, temperature: ScriptedPolicy(_guess, name=adapter.digest),
         _nudge,

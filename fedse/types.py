@@ -18,8 +18,12 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 Split = Literal["train", "test"]
+Purpose = Literal["train", "validation", "home", "test"]
+"""What a client does with a task. Of its own tasks most are learned from (train), some decide what
+is accepted and chosen (validation), some are reported (home); what nobody has is reported (test).
+What is reported decides nothing."""
 Outcome = Literal["success", "failure", "truncated", "broken"]
-ExclusionKind = Literal["rejected", "quarantined", "failed"]
+ExclusionKind = Literal["rejected", "suspected", "quarantined", "failed"]
 FloatVector = NDArray[np.float32]
 
 Clock = Callable[[], float]
@@ -223,7 +227,19 @@ class ClientStats(Record):
     steps: int = 0
     eval_played: int = 0
     eval_succeeded: int = 0
-    """Held-out episodes of the adapter the client was sent, before it trained."""
+    """Episodes of the adapter the client was sent, before it trained, in tasks nobody has."""
+    home_played: int = 0
+    home_succeeded: int = 0
+    """The same in tasks of its own that the client does not learn from."""
+    personal_played: int = 0
+    personal_succeeded: int = 0
+    """Episodes of the client's personal adapter in tasks nobody has."""
+    personal_home_played: int = 0
+    personal_home_succeeded: int = 0
+    """Episodes of the client's personal adapter in tasks of its own that it does not learn from."""
+    validation_played: int = 0
+    validation_succeeded: int = 0
+    """Episodes of the adapter the client was sent in the tasks that decide about it."""
     entropy: float = 0.0
     """Shannon entropy of the actions of this round's episodes, nats."""
     distinct: float = 0.0
@@ -247,7 +263,8 @@ class Exclusion(Record):
 
     client: str
     kind: ExclusionKind
-    """rejected: the reply broke the rules, which is a strike. quarantined: earlier strikes were too
+    """rejected: the reply broke the rules, which is a strike. suspected: the gate refuses the mean
+    with its vote and not without it, which is a strike too. quarantined: earlier strikes were too
     many. failed: the site or its connection failed, or somebody else may have used its name."""
     reason: str
 
@@ -268,6 +285,19 @@ class Drift(Record):
     """||mean(BA) - mean(B) mean(A)|| / ||mean(BA)||: what averaging the factors changes."""
 
 
+class GateRecord(Record):
+    """What the sites' validation games said about a round's merged adapter."""
+
+    change: float
+    """Of the sites' success, the extreme ones left out."""
+    bound: float
+    """A smaller change is no chance any more."""
+    sites: int
+    """How many played; 0 = too few to decide."""
+    refused: bool
+    """The adapter of the round before stays."""
+
+
 class RoundResult(Record):
     """One committed round."""
 
@@ -285,3 +315,5 @@ class RoundResult(Record):
     seconds: float
     drift: Drift | None = None
     """None = nobody voted, or the adapters are too large to be held side by side."""
+    gate: GateRecord | None = None
+    """None = there is no gate."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fedse.config.schema import Config
 from fedse.events import silent
-from fedse.method.rounds import client_eval
+from fedse.method.evaluate import client_eval
 from fedse.reproduce.jobs import key_of
 from fedse.reproduce.tables import TABLES, jobs_of
 from fedse.site.open import open_site

@@ -21,7 +21,8 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
 
 from fedse.adapters.base import initial_adapter
-from fedse.config.schema import AggregateSection, ClientSection, Config, EvalSection, RolloutSection
+from fedse.config.judging import EvalSection
+from fedse.config.schema import AggregateSection, ClientSection, Config, RolloutSection
 from fedse.config.schema import RunSection as RunSection
 from fedse.drivers.loop import federate
 from fedse.flower.messages.wire import ADAPTER, RAW, REPLY, read_request, reply_content

@@ -20,6 +20,7 @@ Load it with `peft.PeftModel.from_pretrained(model, "<this folder>")`.
 """
 
 
+WEIGHTS = "adapter_model.safetensors"
 ELSEWHERE = "choose a place where you may write"
 
 
@@ -47,7 +48,7 @@ def export_adapter(adapter: Adapter, folder: Path) -> Path:
     files: dict[str, str | bytes] = {
         "adapter_config.json": json.dumps(config, indent=2, sort_keys=True) + "\n",
         "README.md": card,
-        "adapter_model.safetensors": adapter.to_bytes(),
+        WEIGHTS: adapter.to_bytes(),
     }
     with boundary(StoreError, f"{folder} cannot be written", hint=ELSEWHERE):
         folder.mkdir(parents=True, exist_ok=True)

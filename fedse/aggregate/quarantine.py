@@ -10,7 +10,9 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from fedse.types import Exclusion, RoundResult
+from fedse.types import Exclusion, ExclusionKind, RoundResult
+
+STRIKES: tuple[ExclusionKind, ...] = ("rejected", "suspected")
 
 
 class StrikeHistory(NamedTuple):
@@ -22,7 +24,7 @@ class StrikeHistory(NamedTuple):
     """Digests of the global adapters that were sent out; no client can have made one of them."""
 
     def after(self, result: RoundResult) -> "StrikeHistory":
-        struck = {one.client for one in result.excluded if one.kind == "rejected"}
+        struck = {one.client for one in result.excluded if one.kind in STRIKES}
         return StrikeHistory(self.strikes + Counter(struck), self.adapters | {result.before})
 
 

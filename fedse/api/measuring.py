@@ -92,7 +92,7 @@ def fresh_games(config: Config, episodes: int | None, seed: int) -> Config:
 
 
 def _measure(run: Run, config: Config, round: int, emit: Emit) -> dict[str, ClientStats]:
-    from fedse.method.rounds import client_eval
+    from fedse.method.evaluate import client_eval
     from fedse.site.open import open_site
 
     adapter, stats = run.adapter(round), {}

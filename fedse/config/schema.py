@@ -18,6 +18,7 @@ from pydantic_core.core_schema import no_info_after_validator_function
 
 from fedse import plugins
 from fedse.config.hardware import EngineSection, TrainerSection
+from fedse.config.judging import EvalSection, GateSection, PersonalSection, SplitsSection
 from fedse.config.section import Fraction, Positive, Section
 from fedse.plugins import plugin_names, unknown
 from fedse.types import CLIENT_NAME, digest_of
@@ -167,15 +168,6 @@ class AggregateSection(Section):
         return self
 
 
-class EvalSection(Section):
-    episodes: Annotated[int, Field(ge=0)] = 50
-    """Held-out episodes per client and evaluation; 0 = never evaluate."""
-    every: Positive = 1
-    """Evaluate the adapter that enters every n-th round, and always the first and last one."""
-    temperature: Annotated[float, Field(ge=0)] = 1.0
-    """Sampling temperature of evaluation (the paper does not say); 0 = greedy."""
-
-
 class ClientSection(Section):
     name: Annotated[str, Field(pattern=CLIENT_NAME)]
     """Unique within the experiment."""
@@ -201,6 +193,9 @@ class Config(Section):
     train: TrainSection = TrainSection()
     warmstart: WarmstartSection = WarmstartSection()
     aggregate: AggregateSection = AggregateSection()
+    gate: GateSection = GateSection()
+    splits: SplitsSection = SplitsSection()
+    personal: PersonalSection = PersonalSection()
     eval: EvalSection = EvalSection()
     engine: EngineSection = EngineSection()
     trainer: TrainerSection = TrainerSection()
@@ -222,6 +217,16 @@ class Config(Section):
             if client.part and client.part[0] > client.part[1]:
                 raise ValueError(f"part of {client.name!r} must be [k, n] with k <= n")
         return clients
+
+    @model_validator(mode="after")
+    def _gated(self) -> "Config":
+        if self.gate.episodes and not self.splits.validation:
+            raise ValueError("gate.episodes needs tasks to decide with: set splits.validation")
+        if self.gate.episodes and len(self.clients) <= 2 * self.gate.liars:
+            raise ValueError(
+                f"gate.liars = {self.gate.liars} needs more than {2 * self.gate.liars} clients"
+            )
+        return self
 
     @model_validator(mode="after")
     def _mergeable(self) -> "Config":

@@ -6,6 +6,7 @@ driver and a Flower deployment differ in transport only.
 
 import hashlib
 from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 
 from fedse.adapters.base import initial_adapter
@@ -13,6 +14,8 @@ from fedse.adapters.peft_folder import export_whole
 from fedse.aggregate.drift import drift_of
 from fedse.aggregate.quarantine import StrikeHistory, quarantined, strike_history
 from fedse.aggregate.validate import cap_lessons, load_checked, shrink_to_bound
+from fedse.config.schema import Config
+from fedse.drivers.gating import gate
 from fedse.errors import RunError
 from fedse.ledger.chain import Ledger
 from fedse.ledger.record import note_end, note_round, run_ledger
@@ -64,7 +67,10 @@ def _round(
     run.emit("round.started", round=index, rounds=run.config.run.rounds)
     answers, faults = _collect(run, ask, index, current, past)
     run.emit("aggregate.started", round=index, answers=len(answers))
-    merged = _merge(run, index, current, answers)
+    merged, gated = _merge(run, index, current, answers), None
+    if run.config.gate.episodes:
+        without = partial(_merge_without, run, index, current, answers)
+        merged, gated = gate(run, ask, index, current, without, skip=_quarantined(run, past))
     _record_evals(run, index - 1, merged, answers)
     excluded = (*merged.excluded, *faults)
     _require_enough(run, index, len(merged.voters) + len(merged.abstained), excluded)
@@ -81,6 +87,7 @@ def _round(
         bytes_up=run.spec.nbytes * len(merged.voters),
         seconds=clock() - started,
         drift=_drift(run, current, merged, answers),
+        gate=gated,
     )
     _commit(run, ledger, result)
     return result
@@ -133,6 +140,13 @@ def _merge(run: Run, index: int, current: Adapter, answers: dict[str, Answer]) -
     return merged._replace(adapter=adapter)
 
 
+def _merge_without(
+    run: Run, index: int, current: Adapter, answers: dict[str, Answer], out: frozenset[str]
+) -> Merged:
+    kept = {client: answer for client, answer in answers.items() if client not in out}
+    return _merge(run, index, current, kept)
+
+
 def _drift(run: Run, current: Adapter, merged: Merged, answers: dict[str, Answer]) -> Drift | None:
     if not merged.voters or len(merged.voters) * run.spec.nbytes > SIDE_BY_SIDE:
         return None
@@ -166,13 +180,23 @@ def _exclusion(
     if client in answered:
         return Exclusion(client=client, kind="failed", reason="answered twice in one round")
     broken = ""
-    if stats.played > config.rollout.episodes or stats.eval_played > config.eval.episodes:
+    if _too_many(stats, config):
         broken = "counts more episodes than it was asked to play"
     elif adapter is not None and len(adapter) != run.spec.nbytes:
         broken = f"adapter of {len(adapter)} bytes, expected {run.spec.nbytes}"
     elif adapter is not None and hashlib.sha256(adapter).hexdigest() in stale:
         broken = "sent back the global adapter of an earlier round"
     return Exclusion(client=client, kind="rejected", reason=broken) if broken else None
+
+
+def _too_many(stats: ClientStats, config: Config) -> bool:
+    asked = config.eval.episodes, config.eval.home
+    counted = (
+        (stats.played, config.rollout.episodes),
+        *zip((stats.eval_played, stats.home_played), asked, strict=True),
+        *zip((stats.personal_played, stats.personal_home_played), asked, strict=True),
+    )
+    return any(played > most for played, most in counted)
 
 
 def _hold(run: Run, index: int, delivery: Delivery) -> Answer:

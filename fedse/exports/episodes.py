@@ -225,12 +225,12 @@ def _episodes(source: Source) -> Iterator[StoredEpisode]:
         yield StoredEpisode(source, game, "" if _key(game) in kept else _dropped(game, learnable))
 
 
-def _key(game: Played) -> tuple[int, Split, str, int]:
+def _key(game: Played) -> tuple[int, str, str, int]:
     return game.round, game.split, game.task, game.seed
 
 
 def _dropped(game: Played, learnable: set[Outcome]) -> Dropped:
-    if game.split == "test":
+    if game.split != "train":
         return "held-out"
     return "duplicate" if game.outcome in learnable else WORDS[game.outcome]
 

@@ -21,6 +21,8 @@ class Game(NamedTuple):
 
     task: Task
     seed: int
+    record: str = ""
+    """Under which name it is on record; empty = the task's split."""
 
 
 class Chunk(NamedTuple):
@@ -84,13 +86,13 @@ class _Episode:
             self.outcome, self.error = "broken", str(error)
 
 
-def choose_games(tasks: Sequence[Task], count: int, *, seed: int) -> list[Game]:
+def choose_games(tasks: Sequence[Task], count: int, *, seed: int, record: str = "") -> list[Game]:
     """`count` games over `tasks`: a shuffled pass over all of them, then another, as needed."""
     random = Random(seed)
     chosen: list[Task] = []
     while len(chosen) < count:
         chosen += random.sample(tasks, len(tasks))
-    return [Game(task, seed_of(seed, task.id, i)) for i, task in enumerate(chosen[:count])]
+    return [Game(task, seed_of(seed, task.id, i), record) for i, task in enumerate(chosen[:count])]
 
 
 def rollout(
@@ -125,7 +127,7 @@ def play_chunk(chunk: Chunk, make_env: EnvFactory, policy: Policy) -> list[Traje
     """One trajectory per game of the chunk, all played in lock-step."""
     episodes = [_Episode(game, make_env()) for game in chunk.games]
     for episode in episodes:
-        task, world_seed = episode.game
+        task, world_seed = episode.game.task, episode.game.seed
         episode.attempt("reset", partial(episode.env.reset, task, seed=world_seed))
     cap = chunk.max_turns or episodes[0].env.max_turns
     for turn in range(cap):

@@ -17,7 +17,7 @@ from fedse.method.rollout import choose_games, require_sound
 from fedse.method.select import SELECTS
 from fedse.method.site import Answer, Merged, Site
 from fedse.seeds import seed_of
-from fedse.types import Adapter, ClientStats, ClientUpdate, Exclusion, Trajectory
+from fedse.types import Adapter, ClientUpdate, Exclusion, Trajectory
 
 
 def client_round(
@@ -69,28 +69,6 @@ def explore(
     )
     require_sound(played, max_broken=settings.max_broken)
     return played
-
-
-def client_eval(
-    current: Adapter, site: Site, config: Config, *, round: int, emit: Emit
-) -> ClientStats:
-    """How often `current` solves this client's held-out tasks; the same games in every round."""
-    started = site.clock()
-    seed = seed_of(config.run.seed, site.client, "eval")
-    emit("eval.started", client=site.client, round=round, episodes=config.eval.episodes)
-    played = site.play(
-        choose_games(site.tasks("test"), config.eval.episodes, seed=seed),
-        site.make_env,
-        site.make_policy(current, config.eval.temperature),
-        round=round,
-        batch=config.rollout.batch,
-        max_turns=config.rollout.max_turns,
-        seed=seed,
-    )
-    require_sound(played, max_broken=config.rollout.max_broken)
-    won = sum(episode.success for episode in played)
-    seconds = site.clock() - started
-    return ClientStats(eval_played=len(played), eval_succeeded=won, eval_seconds=seconds)
 
 
 def server_round(current: Adapter, answers: Sequence[Answer], config: Config) -> Merged:

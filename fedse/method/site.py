@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from fedse.agent.policy import Policy
+from fedse.config.judging import SplitsSection
 from fedse.config.schema import TrainSection
 from fedse.envs.base import Env, EnvFactory
 from fedse.errors import EnvError, boundary
 from fedse.method.rollout import Game, rollout
+from fedse.seeds import seed_of
 from fedse.store.buffer import Buffer
 from fedse.types import (
     Adapter,
@@ -17,6 +19,7 @@ from fedse.types import (
     ClientStats,
     Exclusion,
     Fitted,
+    Purpose,
     Split,
     Task,
     Trajectory,
@@ -48,7 +51,7 @@ class Site:
     client: str
     spec: AdapterSpec
     make_env: EnvFactory
-    tasks: Callable[[Split], Sequence[Task]]
+    tasks: Callable[[Purpose], Sequence[Task]]
     """The client's own tasks; the held-out ones are never trained on."""
     buffer: Buffer
     make_policy: Callable[[Adapter, float], Policy]
@@ -62,6 +65,8 @@ class Site:
     """Lessons as any site of the same base model could learn from them."""
     home: Path | None = None
     """The client's own folder, where its ledger is kept; None = it keeps none."""
+    keep: Callable[[str, int, Adapter], None] = lambda name, round, adapter: None
+    """Keeps an adapter of a round at the client, by a name such as `personal`; it never leaves."""
 
 
 class Answer(NamedTuple):
@@ -82,16 +87,29 @@ class Merged(NamedTuple):
     excluded: tuple[Exclusion, ...]
 
 
-def tasks_of(env: Env, part: tuple[int, int] | None, split: Split) -> Sequence[Task]:
-    """The tasks of a split; of the training ones only the client's part. All share the test."""
+def tasks_of(
+    env: Env, part: tuple[int, int] | None, splits: SplitsSection, purpose: Purpose
+) -> Sequence[Task]:
+    """The client's tasks for a purpose; no two purposes share one. All clients share the test."""
+    split: Split = "test" if purpose == "test" else "train"
     with boundary(EnvError, f"{env.name}.tasks({split!r})"):
         tasks = env.tasks(split)
-    if part is None or split == "test":
+    if split == "test":
         return tasks
-    first, step = part
-    own = tasks[first - 1 :: step]
+    first, step = part or (1, 1)
+    own = [task for task in tasks[first - 1 :: step] if purpose_of(task, splits) == purpose]
     if not own:
         raise EnvError(
-            f"{env.name} has {len(tasks)} training tasks, part {first} of {step} is empty"
+            f"{env.name} has {len(tasks)} training tasks, part {first} of {step} has none for "
+            f"{purpose}",
+            hint="give the client more tasks, or change [splits]",
         )
     return own
+
+
+def purpose_of(task: Task, splits: SplitsSection) -> Purpose:
+    """What a client with this training task does with it; the same at every client."""
+    place = seed_of("purpose", task.env, task.id) / 2**63
+    if place < splits.validation:
+        return "validation"
+    return "home" if place < splits.validation + splits.home else "train"

@@ -21,12 +21,17 @@ from fedse.store.run import Run
 from fedse.store.run_folder import create_run, held, open_run
 from fedse.types import Drift, Record, digest_of
 
+RECORDS = ("home", "test-personal", "home-personal")
+"""Played after the last round beside the games nobody has, where the settings ask for it."""
+
 
 class Found(Record):
     """The result of one experiment; all but the seconds follows from its settings."""
 
     clients: dict[str, tuple[str, str]]
     """Held-out games before and after, in order: 1 = won."""
+    records: dict[str, dict[str, str]] = {}  # noqa: RUF012 (pydantic copies it)
+    """Record, as `home` or `test-personal` -> client -> its games after the last round."""
     curve: dict[int, dict[str, tuple[int, int]]]
     """Round -> client -> games won and played by the adapter after it."""
     adapter: str
@@ -100,8 +105,14 @@ def _collect(run: Run, cpu_seconds: float) -> Found:
     rounds, results = run.config.run.rounds, list(run.results())
     before, after = outcomes(run.path, 0), outcomes(run.path, rounds)
     evals = {round: run.evals(round) for round in range(rounds + 1)}
+    others = {record: outcomes(run.path, rounds, record) for record in RECORDS}
     return Found(
         clients={client: (_bits(before[client]), _bits(after[client])) for client in after},
+        records={
+            record: {client: _bits(games) for client, games in by_client.items()}
+            for record, by_client in others.items()
+            if any(by_client.values())
+        },
         curve={
             round: {c: (stats.eval_succeeded, stats.eval_played) for c, stats in stats_of.items()}
             for round, stats_of in evals.items()

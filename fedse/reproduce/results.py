@@ -105,7 +105,7 @@ def _combine(parts: Sequence[tuple[Job, Found]]) -> SeedResult:
     averaged = merged and not parts[0][0].config.buffer.pooled
     cosines = [sum(d.cosine.values()) / len(d.cosine) for d in merged]
     return SeedResult(
-        clients={client: bits for part in results for client, bits in part.clients.items()},
+        clients={c: bits for job, part in parts for c, bits in _games(part, job.record).items()},
         curve={
             round: {c: count for part in results for c, count in part.curve.get(round, {}).items()}
             for round in rounds
@@ -117,6 +117,13 @@ def _combine(parts: Sequence[tuple[Job, Found]]) -> SeedResult:
         cosine=(cosines[0], cosines[-1]) if averaged else None,
         cpu_seconds=round(sum(part.cpu_seconds for part in results), 1),
     )
+
+
+def _games(found: Found, record: str) -> dict[str, tuple[str, str]]:
+    """Client -> games on this record before and after; before, only those nobody has are played."""
+    if record == "test":
+        return found.clients
+    return {client: ("", after) for client, after in found.records[record].items()}
 
 
 def lines(result: TableResult) -> list[Line]:

@@ -21,6 +21,9 @@ class TableArm(NamedTuple):
     method: str = "fed-se"
     settings: Mapping[str, Any] = {}
     world: World = "five-worlds"
+    record: str = "test"
+    """Which games count: `test` = what nobody has, `home` = the client's own; with `-personal`
+    those of the adapter that the client made for itself."""
 
     @property
     def about(self) -> str:
@@ -49,6 +52,7 @@ class Job(NamedTuple):
     arm: str
     seed: int
     config: Config
+    record: str = "test"
 
 
 # The quick form does some of the same work and nothing else, so its figures are in the table too.
@@ -152,7 +156,7 @@ def questions_of(table: PinnedTable, arms: list[TableArm]) -> list[Question]:
 def jobs_of(arms: list[TableArm], seeds: range) -> list[Job]:
     """All experiments, seed by seed, so that an unfinished table is one of fewer seeds."""
     return [
-        Job(arm.label, seed, config)
+        Job(arm.label, seed, config, arm.record)
         for seed in seeds
         for arm in arms
         for config in apply_method(_config(arm, seed), arm.method)

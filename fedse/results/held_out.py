@@ -70,15 +70,28 @@ def counts(path: Path, round: int | None = None) -> dict[str, Rate]:
 def games(path: Path, round: int | None = None) -> dict[str, list[HeldOutGame]]:
     """Per client, every held-out game of the adapter after `round`, in position order."""
     chosen, experiment = evaluated_round(path, round), read_card(path).experiment
-    return {
-        client: _games_of(path, client, experiment, chosen, rate)
-        for client, rate in sorted(counts(path, chosen).items())
-    }
+    by_client = {}
+    for client, reported in sorted(counts(path, chosen).items()):
+        played = _games_of(path, client, experiment, chosen, "test")
+        recorded = Rate(sum(game.success for game in played), len(played))
+        if recorded != reported:
+            raise StoreError(
+                f"run {path.name}: {client} reported {reported.successes} of {reported.n} games won"
+                f" after round {chosen}, its buffer has {recorded.successes} of {recorded.n}",
+                hint="the buffer was changed, or was made before single games were recorded",
+            )
+        by_client[client] = played
+    return by_client
 
 
-def outcomes(path: Path, round: int | None = None) -> dict[str, list[bool]]:
-    """Per client, the success of every held-out game of the adapter after `round`."""
-    by_client = games(path, round)
+def outcomes(path: Path, round: int | None = None, record: str = "test") -> dict[str, list[bool]]:
+    """Per client, the success of every game on this record with the adapter after `round`."""
+    if record == "test":
+        by_client = games(path, round)
+    else:
+        chosen, experiment = evaluated_round(path, round), read_card(path).experiment
+        clients = sorted(counts(path, chosen))
+        by_client = {c: _games_of(path, c, experiment, chosen, record) for c in clients}
     return {client: [game.success for game in played] for client, played in by_client.items()}
 
 
@@ -103,7 +116,7 @@ def require_same_games(
 
 
 def _games_of(
-    path: Path, client: str, experiment: str, round: int, reported: Rate
+    path: Path, client: str, experiment: str, round: int, record: str
 ) -> list[HeldOutGame]:
     store = path / "clients" / client / "buffer.db"
     if not store.is_file():  # opening it would make one
@@ -113,15 +126,7 @@ def _games_of(
         )
     with closing(Buffer(store)) as buffer:
         # The adapter of a round plays its held-out games when the next round begins.
-        played = [
+        return [
             HeldOutGame(game.task, game.seed, game.outcome == "success")
-            for game in buffer.held_out(experiment, round + 1)
+            for game in buffer.held_out(experiment, round + 1, record)
         ]
-    recorded = Rate(sum(game.success for game in played), len(played))
-    if recorded != reported:
-        raise StoreError(
-            f"run {path.name}: {client} reported {reported.successes} of {reported.n} games won"
-            f" after round {round}, its buffer has {recorded.successes} of {recorded.n}",
-            hint="the buffer was changed, or was made before single games were recorded",
-        )
-    return played

@@ -80,7 +80,7 @@ class _Endpoint:
         if opened is None:
             raise RequestRefused(410, "no_tasks_left", "every task of this round was handed out")
         key, episode = opened
-        task, seed = episode.game
+        task, seed = episode.game.task, episode.game.seed
         urls = {"base_url": self._at.base_url(key), "reward_url": self._at.reward_url(key)}
         return JSONResponse({"id": key, "task": task.id, "seed": seed, **urls}, status_code=201)
 

@@ -18,7 +18,7 @@ from fedse.config.schema import Config
 from fedse.errors import ConfigError, StoreError, boundary
 from fedse.events import Emit
 from fedse.faults import Fault
-from fedse.method.rounds import client_eval
+from fedse.method.evaluate import client_eval
 from fedse.method.site import Play, Site
 from fedse.protocol import Request, SiteReply
 from fedse.site.rules import read_rules, require_allowed, require_current

@@ -18,6 +18,7 @@ from fedse.method.site import Play, Site, tasks_of
 from fedse.seeds import seed_of
 from fedse.serve.program import Program
 from fedse.site.acting import engine_asleep, policy_maker
+from fedse.site.own_adapters import keep_adapter
 from fedse.site.resume import KeepInBuffer
 from fedse.store.buffer import Buffer
 from fedse.types import Adapter, Fitted, Trajectory
@@ -57,8 +58,11 @@ def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], fl
 
     keep = KeepInBuffer(buffer, config, client, spec)
     play = recording(choose_play(env, encoder, keep, config, member), buffer, config)
-    tasks = partial(tasks_of, env, member.part)
-    site = Site(client, spec, make, tasks, buffer, make_policy, fit, clock, play, prepare, home)
+    tasks = partial(tasks_of, env, member.part, config.splits)
+    keep_own = partial(keep_adapter, home)
+    site = Site(
+        client, spec, make, tasks, buffer, make_policy, fit, clock, play, prepare, home, keep_own
+    )
     add_demonstrations(site, config)
     return site
 
@@ -71,7 +75,7 @@ def require_prompt_fits(
     if isinstance(env, Program):
         return  # a program writes its own prompts
     with boundary(EnvError, f"environment {client.env!r} of {client.name}"):
-        first = env.reset(tasks_of(env, client.part, "train")[0], seed=0)
+        first = env.reset(tasks_of(env, client.part, config.splits, "train")[0], seed=0)
         env.close()
     opening = Dialogue(env.system_prompt, (), first.observation)
     context, answer = config.rollout.context, config.rollout.new_tokens
@@ -90,8 +94,9 @@ def recording(play: Play, buffer: Buffer, config: Config) -> Play:
     @wraps(play)
     def play_recorded(*args: Any, **options: Any) -> list[Trajectory]:
         played = play(*args, **options)
-        kept = config.buffer.keep_played
-        buffer.record_played(played, experiment=config.run.name, bodies=kept)
+        games, kept = args[0], config.buffer.keep_played
+        record = games[0].record if games else ""
+        buffer.record_played(played, experiment=config.run.name, bodies=kept, record=record)
         return played
 
     return play_recorded

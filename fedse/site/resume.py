@@ -41,5 +41,6 @@ def _setting(config: Config, client: str, spec: AdapterSpec) -> list[object]:
 def _part(chunk: Chunk, experiment: str, setting: str) -> RolloutPart:
     games = [[game.task.model_dump(mode="json"), game.seed] for game in chunk.games]
     same = [chunk.start, games, chunk.policy, chunk.round, chunk.max_turns, chunk.seed]
-    split = chunk.games[0].task.split
-    return RolloutPart(experiment, chunk.round, split, chunk.start, digest_of([setting, same]))
+    first = chunk.games[0]
+    record = first.record or first.task.split
+    return RolloutPart(experiment, chunk.round, record, chunk.start, digest_of([setting, same]))

@@ -11,7 +11,8 @@ from fedse.errors import RunError, WireError
 from fedse.events import Emit
 from fedse.ledger.entries import answer_entry
 from fedse.ledger.record import note_answer
-from fedse.method.rounds import client_eval, client_round
+from fedse.method.evaluate import client_eval, client_validation
+from fedse.method.rounds import client_round
 from fedse.method.site import Site
 from fedse.protocol import Request, SiteReply
 from fedse.site.open import check_hint
@@ -62,6 +63,9 @@ def _work(
 ) -> ClientUpdate:
     measured = ClientStats()
     try:
+        if request.validate_only:
+            counted = client_validation(current, site, config, round=request.round)
+            return ClientUpdate(counted, None)
         if request.evaluate:
             measured = client_eval(current, site, config, round=request.round, emit=emit)
         if not request.train:
@@ -70,6 +74,5 @@ def _work(
     except RunError as error:
         # The error names the environment by its own name; the hint uses the name in the config.
         raise RunError(str(error), hint=check_hint(config.client(site.client))) from error
-    kept = {"eval_played", "eval_succeeded", "eval_seconds"}
-    stats = update.stats.model_copy(update=measured.model_dump(include=kept))
+    stats = update.stats.model_copy(update=measured.model_dump(exclude_unset=True))
     return ClientUpdate(stats, update.adapter)

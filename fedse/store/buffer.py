@@ -17,7 +17,7 @@ from fedse.config.schema import History
 from fedse.errors import StoreError, boundary
 from fedse.protocol import SiteReply
 from fedse.store.buffer_schema import open_file
-from fedse.types import ClientStats, Outcome, Split, Trajectory
+from fedse.types import ClientStats, Outcome, Trajectory
 
 # An episode that was met before is stored once, but this round has met it all the same.
 SEEN = "content IN (SELECT content FROM sighting WHERE experiment = :experiment AND {})"
@@ -33,7 +33,8 @@ class Played(NamedTuple):
     """One game on record: played in `round`, so by the adapter of the round before."""
 
     round: int
-    split: Split
+    split: str
+    """The split of its task, or the record it is on, as `home` or `test-personal`."""
     position: int
     """Which game of that round and split; the held-out ones are the same in every round."""
     env: str
@@ -49,7 +50,8 @@ class RolloutPart(NamedTuple):
 
     experiment: str
     round: int
-    split: Split
+    record: str
+    """Name under which they are on record, as `train` or `test`."""
     start: int
     identity: str
     """Digest of all that decides how these games go."""
@@ -109,16 +111,17 @@ class Buffer:
             yield Trajectory.model_validate_json(body)
 
     def record_played(
-        self, episodes: Sequence[Trajectory], *, experiment: str, bodies: bool
+        self, episodes: Sequence[Trajectory], *, experiment: str, bodies: bool, record: str = ""
     ) -> None:
         """How each episode ended is on record, with all that was said in it if `bodies`.
 
+        `record` is the name they are kept under instead of the split of their tasks.
         Nothing is ever learned from here; a game played again replaces its earlier record.
         """
         places: Counter[tuple[int, str]] = Counter()
         rows = []
         for episode in episodes:
-            task, place = episode.task, (episode.round, episode.task.split)
+            task, place = episode.task, (episode.round, record or episode.task.split)
             body = episode.model_dump_json() if bodies else None
             key = (experiment, *place, places[place])
             rows.append((*key, task.env, task.id, episode.seed, episode.outcome, body))
@@ -140,12 +143,12 @@ class Buffer:
             episode = Trajectory.model_validate_json(body) if body else None
             yield Played._make((*row[:-1], episode))
 
-    def held_out(self, experiment: str, round: int) -> Iterator[Played]:
-        """The held-out games of a round in their order, without what was said in them."""
+    def held_out(self, experiment: str, round: int, record: str = "test") -> Iterator[Played]:
+        """The games of a round on this record in their order, without what was said in them."""
         rows = self._db.execute(
             "SELECT round, split, position, env, task, seed, outcome, NULL FROM played"
-            " WHERE experiment = ? AND round = ? AND split = 'test' ORDER BY position",
-            (experiment, round),
+            " WHERE experiment = ? AND round = ? AND split = ? ORDER BY position",
+            (experiment, round, record),
         )
         yield from map(Played._make, rows)
 

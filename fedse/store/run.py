@@ -8,7 +8,7 @@ only then is the round announced. Everything else in the folder can be made agai
 import json
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from fedse.aggregate.validate import parse_adapter
@@ -25,6 +25,10 @@ CREATE TABLE IF NOT EXISTS round (
 CREATE TABLE IF NOT EXISTS evaluation (
   round INTEGER NOT NULL, client TEXT NOT NULL, stats TEXT NOT NULL,
   PRIMARY KEY (round, client)
+) STRICT;
+CREATE TABLE IF NOT EXISTS validation (
+  adapter TEXT NOT NULL, client TEXT NOT NULL, won INTEGER NOT NULL, played INTEGER NOT NULL,
+  PRIMARY KEY (adapter, client)
 ) STRICT;
 """
 
@@ -123,6 +127,20 @@ class Run:
             "SELECT client, stats FROM evaluation WHERE round = ? ORDER BY client", (round,)
         )
         return {client: ClientStats.model_validate_json(stats) for client, stats in rows}
+
+    def record_validations(self, adapter: str, counts: Mapping[str, tuple[int, int]]) -> None:
+        """Per client, games won and played with this adapter are durable, all of them or none."""
+        rows = [(adapter, client, *count) for client, count in counts.items()]
+        with self._db:
+            self._db.execute("BEGIN")
+            self._db.executemany("INSERT OR REPLACE INTO validation VALUES (?, ?, ?, ?)", rows)
+
+    def validations(self, adapter: str) -> dict[str, tuple[int, int]]:
+        rows = self._db.execute(
+            "SELECT client, won, played FROM validation WHERE adapter = ? ORDER BY client",
+            (adapter,),
+        )
+        return {client: (won, played) for client, won, played in rows}
 
     def emit(self, event: str, /, **facts: Fact) -> None:
         """The event is in events.jsonl, then every observer has seen it."""

@@ -14,7 +14,8 @@ from tests.needs import needs
 needs("cryptography")
 
 from fedse.cli.app import start
-from fedse.config.schema import ClientSection, Config, EvalSection, RolloutSection
+from fedse.config.judging import EvalSection
+from fedse.config.schema import ClientSection, Config, RolloutSection
 from fedse.config.schema import RunSection as RunSection
 from fedse.drivers.run import run_local
 from fedse.ledger import keys

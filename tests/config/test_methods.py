@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from fedse.config.judging import EvalSection
 from fedse.config.methods import METHODS, apply_method, one_experiment, with_settings
 from fedse.config.schema import (
     AggregateSection,
     BufferSection,
     ClientSection,
     Config,
-    EvalSection,
     RolloutSection,
 )
 from fedse.config.schema import RunSection as RunSection

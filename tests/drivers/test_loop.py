@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fedse.config.schema import AggregateSection, ClientSection, Config, EvalSection
+from fedse.config.judging import EvalSection
+from fedse.config.schema import AggregateSection, ClientSection, Config
 from fedse.config.schema import RunSection as RunSection
 from fedse.drivers.loop import federate
 from fedse.errors import RunError

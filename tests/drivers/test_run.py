@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from fedse.config.judging import EvalSection
 from fedse.config.methods import with_settings
-from fedse.config.schema import ClientSection, Config, EvalSection, RolloutSection
+from fedse.config.schema import ClientSection, Config, RolloutSection
 from fedse.drivers.run import run_local
 from fedse.store.run import Run
 from fedse.testing import open_toy_site, toy_spec

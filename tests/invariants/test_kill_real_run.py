@@ -20,14 +20,8 @@ from tests.needs import needs
 needs("torch")
 
 from fedse.adapters.base import spec_of
-from fedse.config.schema import (
-    BufferSection,
-    ClientSection,
-    Config,
-    EvalSection,
-    RolloutSection,
-    TrainSection,
-)
+from fedse.config.judging import EvalSection
+from fedse.config.schema import BufferSection, ClientSection, Config, RolloutSection, TrainSection
 from fedse.config.schema import RunSection as RunSection
 from fedse.drivers.run import run_local
 from fedse.envs.base import Env, Step, make_env

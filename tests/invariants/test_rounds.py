@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from fedse.adapters.base import initial_adapter
-from fedse.config.schema import ClientSection, Config, EvalSection, RolloutSection
+from fedse.config.judging import EvalSection
+from fedse.config.schema import ClientSection, Config, RolloutSection
 from fedse.config.schema import RunSection as RunSection
 from fedse.drivers.run import run_local
 from fedse.errors import RunError

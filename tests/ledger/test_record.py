@@ -20,7 +20,8 @@ from tests.needs import needs
 
 needs("cryptography")
 
-from fedse.config.schema import ClientSection, Config, EvalSection, RolloutSection
+from fedse.config.judging import EvalSection
+from fedse.config.schema import ClientSection, Config, RolloutSection
 from fedse.config.schema import RunSection as RunSection
 from fedse.drivers import loop
 from fedse.drivers.run import run_local

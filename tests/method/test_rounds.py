@@ -7,17 +7,12 @@ from typing import Any
 
 import pytest
 
-from fedse.config.schema import (
-    BufferSection,
-    ClientSection,
-    Config,
-    EvalSection,
-    RolloutSection,
-    TrainSection,
-)
+from fedse.config.judging import EvalSection
+from fedse.config.schema import BufferSection, ClientSection, Config, RolloutSection, TrainSection
 from fedse.events import silent
+from fedse.method.evaluate import client_eval
 from fedse.method.rollout import Game
-from fedse.method.rounds import client_eval, client_round
+from fedse.method.rounds import client_round
 from fedse.method.site import Site
 from fedse.testing import open_toy_site, toy_adapter, toy_spec
 from fedse.types import Adapter, Fitted, Trajectory

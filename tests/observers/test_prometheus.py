@@ -8,7 +8,8 @@ from tests.needs import needs
 
 needs("prometheus_client")
 
-from fedse.config.schema import ClientSection, Config, EvalSection, RolloutSection
+from fedse.config.judging import EvalSection
+from fedse.config.schema import ClientSection, Config, RolloutSection
 from fedse.config.schema import RunSection as RunSection
 from fedse.drivers.run import run_local
 from fedse.observers.prometheus import Watch, monitored

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from fedse.config.schema import ClientSection, Config, EvalSection, RolloutSection, RunSection
+from fedse.config.judging import EvalSection
+from fedse.config.schema import ClientSection, Config, RolloutSection, RunSection
 from fedse.drivers.run import run_local
 from fedse.errors import StoreError
 from fedse.results.held_out import (

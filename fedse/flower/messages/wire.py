@@ -121,6 +121,10 @@ def _require_possible(stats: ClientStats) -> None:
         stats.broken <= stats.played,
         stats.truncated <= stats.played,
         stats.eval_succeeded <= stats.eval_played,
+        stats.home_succeeded <= stats.home_played,
+        stats.personal_succeeded <= stats.personal_played,
+        stats.personal_home_succeeded <= stats.personal_home_played,
+        stats.validation_succeeded <= stats.validation_played,
     )
     if not all(parts):
         raise WireError("the reply counts more episodes of a kind than were played")

@@ -1,0 +1,75 @@
+"""Whether a new global adapter is worse than the one before, from counts that the sites report.
+
+Every site plays the same validation games with both adapters and reports how many it won. A site
+may lie, so its word is bounded: of the sites' differences the `liars` smallest and as many of the
+largest are left out, and the mean of the others lies between the differences of honest sites as
+long as no more than `liars` sites lie.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+DRAWS = 4000
+"""Simulated rounds without any change, which tell how far chance alone moves the mean."""
+
+
+class Won(NamedTuple):
+    """Validation games of one adapter at one site."""
+
+    won: int
+    played: int
+
+
+class GateVerdict(NamedTuple):
+    """What the sites' counts say about a new adapter."""
+
+    change: float
+    """The trimmed mean of the sites' changes in success."""
+    bound: float
+    """The smallest change that chance explains at the chosen level."""
+    sites: int
+    """How many sites played with both adapters."""
+
+    @property
+    def accepted(self) -> bool:
+        return self.sites > 0 and self.change >= self.bound
+
+
+def judge(
+    before: Mapping[str, Won], after: Mapping[str, Won], *, liars: int, level: float, seed: int
+) -> GateVerdict:
+    """The verdict on the adapter of `after`; where too few sites played, it is not accepted.
+
+    If nothing changed and nobody lies, an adapter is refused with a probability of at most `level`.
+    """
+    both = sorted(
+        site for site in before.keys() & after.keys() if before[site].played and after[site].played
+    )
+    if len(both) <= 2 * liars:
+        return GateVerdict(0.0, 0.0, 0)
+    pairs = [(before[site], after[site]) for site in both]
+    change = trimmed_mean([a.won / a.played - b.won / b.played for b, a in pairs], liars)
+    return GateVerdict(change, _chance_bound(pairs, liars, level, seed), len(both))
+
+
+def trimmed_mean(values: Sequence[float], dropped: int) -> float:
+    """The mean without the `dropped` smallest and the `dropped` largest values."""
+    kept = sorted(values)[dropped : len(values) - dropped]
+    return sum(kept) / len(kept)
+
+
+def _chance_bound(pairs: Sequence[tuple[Won, Won]], liars: int, level: float, seed: int) -> float:
+    """The `level` quantile of the trimmed mean if every site's success is the same with both."""
+    draw = np.random.default_rng(seed)
+    changes = np.empty((len(pairs), DRAWS))
+    for site, (before, after) in enumerate(pairs):
+        # Never 0 or 1: a site that lost all its games so far may win one by chance.
+        success = (before.won + after.won + 1) / (before.played + after.played + 2)
+        old = draw.binomial(before.played, success, DRAWS) / before.played
+        changes[site] = draw.binomial(after.played, success, DRAWS) / after.played - old
+    changes.sort(axis=0)
+    means = changes[liars : len(pairs) - liars].mean(axis=0)
+    # The largest value below which less than `level` of the draws lie.
+    return float(np.sort(means)[int(level * DRAWS)])

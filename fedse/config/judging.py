@@ -1,0 +1,57 @@
+"""What is measured, with which tasks, what that decides, and what a client makes for itself."""
+
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from fedse.config.section import Fraction, Positive, Section
+
+
+class SplitsSection(Section):
+    """Shares of a client's own tasks that it never learns from; the rest is for training."""
+
+    validation: Fraction = 0.0
+    """For decisions: which adapter is accepted, which one is exported."""
+    home: Fraction = 0.0
+    """For reports: how well the client does at home. They decide nothing."""
+
+    @model_validator(mode="after")
+    def _something_to_learn_from(self) -> "SplitsSection":
+        if self.validation + self.home >= 1:
+            raise ValueError("validation and home together must leave tasks to learn from")
+        return self
+
+
+class EvalSection(Section):
+    episodes: Annotated[int, Field(ge=0)] = 50
+    """Held-out episodes per client and evaluation; 0 = never evaluate."""
+    home: Annotated[int, Field(ge=0)] = 0
+    """Episodes per client and evaluation in its own held-out tasks (`splits.home`)."""
+    every: Positive = 1
+    """Evaluate the adapter that enters every n-th round, and always the first and last one."""
+    temperature: Annotated[float, Field(ge=0)] = 1.0
+    """Sampling temperature of evaluation (the paper does not say); 0 = greedy."""
+
+
+class GateSection(Section):
+    """A merged adapter counts only if the sites do not do worse with it (`splits.validation`)."""
+
+    episodes: Annotated[int, Field(ge=0)] = 0
+    """Validation episodes per client and adapter; 0 = no gate (paper)."""
+    liars: Annotated[int, Field(ge=0)] = 1
+    """Members that may lie or poison at the same time; there must be more than twice as many."""
+    level: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    """Probability with which an adapter that changes nothing is refused."""
+
+
+class PersonalSection(Section):
+    """The adapter a client makes for itself out of the global one; it never leaves the client."""
+
+    steps: Annotated[int, Field(ge=0)] = 0
+    """Optimiser steps from the global adapter on the client's own buffer; 0 = none is made."""
+    lr: Annotated[float, Field(gt=0)] | None = None
+    """Peak learning rate, cosine to zero; unset = train.lr."""
+    batch: Positive | None = None
+    """Trajectories per step; unset = train.batch."""
+    every: Annotated[int, Field(ge=0)] = 0
+    """Make and measure it in every n-th evaluation; 0 = only after the last round."""

@@ -1,0 +1,42 @@
+"""The adapter a client makes for itself: the global one, trained on with its own experience."""
+
+import math
+
+from fedse.config.schema import Config, TrainSection
+from fedse.events import Emit
+from fedse.method.site import Site
+from fedse.seeds import seed_of
+from fedse.types import Adapter
+
+
+def is_due(config: Config, round: int) -> bool:
+    """Whether the evaluation of the adapter that enters `round` makes a personal one too."""
+    settings = config.personal
+    if not settings.steps:
+        return False
+    after_the_last = round > config.run.rounds
+    return after_the_last or bool(settings.every and (round - 1) % settings.every == 0)
+
+
+def personal_adapter(
+    current: Adapter, site: Site, config: Config, *, round: int, emit: Emit
+) -> Adapter | None:
+    """`current` after `personal.steps` steps on all that ever worked here; None without a lesson.
+
+    It is made from `current` anew each time, so what the federation learned is in it, and nothing
+    of it goes back.
+    """
+    lessons = list(site.buffer.lessons(config.run.name, round, config.buffer.history))
+    if not lessons:
+        return None
+    emit("personal.started", client=site.client, round=round, lessons=len(lessons))
+    seed = seed_of(config.run.seed, site.client, round, "personal")
+    return site.fit(current, lessons, settings_for(config, len(lessons)), seed).adapter
+
+
+def settings_for(config: Config, lessons: int) -> TrainSection:
+    """`train` with the personal rate and batch, and exactly `personal.steps` steps."""
+    own = config.personal.model_dump(include={"lr", "batch"}, exclude_none=True)
+    train = config.train.model_copy(update=own)
+    passes = math.ceil(config.personal.steps / math.ceil(lessons / train.batch))
+    return train.model_copy(update={"epochs": passes, "max_steps": config.personal.steps})
