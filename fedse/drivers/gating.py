@@ -38,7 +38,7 @@ def gate(
     if first.accepted or not whole.voters:
         return Gated(whole, _record(first, refused=False))
     without: frozenset[str] = frozenset()
-    for _ in range(min(run.config.gate.liars, len(whole.voters) - 1)):
+    for _ in range(min(panel.liars, len(whole.voters) - 1)):
         tried = [
             (panel.judge(before, merged.adapter), client, merged)
             for client in whole.voters
@@ -57,12 +57,14 @@ class _Panel:
 
     def __init__(self, run: Run, ask: Ask, index: int, skip: Collection[str]) -> None:
         self._run, self._ask, self._index, self._skip = run, ask, index, skip
+        # Who is in quarantine is asked nothing, so there are as many fewer to beware of.
+        self.liars = max(0, run.config.gate.liars - len(skip))
 
     def judge(self, before: dict[str, Won], adapter: Adapter) -> GateVerdict:
         settings = self._run.config.gate
         seed = seed_of(self._run.config.run.seed, "gate", self._index)
         after = self.play(adapter)
-        return judge(before, after, liars=settings.liars, level=settings.level, seed=seed)
+        return judge(before, after, liars=self.liars, level=settings.level, seed=seed)
 
     def play(self, adapter: Adapter) -> dict[str, Won]:
         """How often each site won with `adapter`; what was counted once is not asked again."""

@@ -1,0 +1,115 @@
+"""A merged adapter counts only if the sites do not lose more games with it."""
+
+from collections.abc import Collection, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedse.config.judging import EvalSection, GateSection, SplitsSection
+from fedse.config.schema import AggregateSection, ClientSection, Config, RunSection
+from fedse.drivers.loop import federate
+from fedse.protocol import Delivery, Request
+from fedse.store.run import Run
+from fedse.testing import toy_spec
+from fedse.types import Adapter, ClientStats
+
+SPEC = toy_spec()
+NAMES = ("a", "b", "c", "d", "e")
+GAMES = 50
+
+
+def config(*, liars: int, rounds: int = 3) -> Config:
+    return Config(
+        run=RunSection(rounds=rounds),
+        eval=EvalSection(episodes=0),
+        aggregate=AggregateSection(clip="none", strikes=2),
+        splits=SplitsSection(validation=0.2),
+        gate=GateSection(episodes=GAMES, liars=liars),
+        clients=tuple(ClientSection(name=name, env="maze") for name in NAMES),
+    )
+
+
+def quality(adapter: Adapter) -> float:
+    """How well an agent with this adapter plays: the mean of its numbers, from 0 to 1."""
+    return float(np.clip(0.5 + adapter.vector.mean(), 0, 1))
+
+
+class Members:
+    """Honest ones improve the adapter a little; poisoners make it much worse; liars miscount."""
+
+    def __init__(self, *, poisoners: Collection[str] = (), liars: Collection[str] = ()) -> None:
+        self.poisoners, self.liars = poisoners, liars
+        self.asked: list[Request] = []
+
+    def __call__(
+        self, request: Request, adapter: Adapter, *, skip: Collection[str] = ()
+    ) -> Iterator[Delivery]:
+        self.asked.append(request)
+        for name in NAMES:
+            if name not in skip:
+                yield (
+                    self.count(name, adapter) if request.validate_only else self.vote(name, adapter)
+                )
+
+    def vote(self, name: str, adapter: Adapter) -> Delivery:
+        step = -1.5 if name in self.poisoners else 0.05
+        trained = Adapter(SPEC, (adapter.vector + np.float32(step)).astype(np.float32))
+        return Delivery(name, ClientStats(played=1), trained.to_bytes())
+
+    def count(self, name: str, adapter: Adapter) -> Delivery:
+        won = round(GAMES * quality(adapter))
+        won = GAMES - won if name in self.liars else won
+        return Delivery(name, ClientStats(validation_played=GAMES, validation_succeeded=won))
+
+
+def federated(path: Path, members: Members, *, liars: int) -> Run:
+    settings = config(liars=liars)
+    with closing(Run(path, settings, SPEC, clock=lambda: 0.0)) as run:
+        federate(run, members, clock=lambda: 0.0)
+    return Run(path, settings, SPEC, clock=lambda: 0.0)
+
+
+def test_honest_rounds_pass_with_one_more_question_each(tmp_path: Path):
+    members = Members()
+    run = federated(tmp_path, members, liars=2)
+    assert [r.gate.refused for r in run.results() if r.gate] == [False] * 3
+    assert [r.voters for r in run.results()] == [NAMES] * 3
+    # The first adapter, then the merged one of each round; what passed is not asked again.
+    assert [r.round for r in members.asked if r.validate_only] == [1, 1, 2, 3]
+    assert quality(run.adapter(3)) == pytest.approx(quality(run.adapter(0)) + 0.15, abs=1e-4)
+
+
+@pytest.mark.parametrize("poisoners", [("c",), ("b", "e")])
+def test_poisoners_are_named_and_left_out_then_quarantined(tmp_path: Path, poisoners):
+    run = federated(tmp_path, Members(poisoners=poisoners), liars=2)
+    results = list(run.results())
+    honest = tuple(name for name in NAMES if name not in poisoners)
+    assert [r.voters for r in results] == [honest] * 3
+    for result in results[:2]:
+        assert tuple(e.client for e in result.excluded if e.kind == "suspected") == poisoners
+    assert {e.client for e in results[2].excluded if e.kind == "quarantined"} == {*poisoners}
+    assert quality(run.adapter(3)) == pytest.approx(quality(run.adapter(0)) + 0.15, abs=1e-4)
+
+
+def test_liars_within_the_bound_change_nothing(tmp_path: Path):
+    honest = federated(tmp_path / "honest", Members(), liars=2)
+    lied = federated(tmp_path / "lied", Members(liars=("a", "d")), liars=2)
+    assert lied.adapter(3).digest == honest.adapter(3).digest
+    poisoned = Members(poisoners=("a", "d"), liars=("a", "d"))
+    run = federated(tmp_path / "both", poisoned, liars=2)
+    assert all(set(r.voters) == {"b", "c", "e"} for r in run.results())
+
+
+def test_more_poisoners_than_it_tolerates_change_nothing_either(tmp_path: Path):
+    run = federated(tmp_path, Members(poisoners=("a", "b", "c")), liars=1)
+    assert [r.after for r in run.results()] == [run.adapter(0).digest] * 3
+    assert [r.gate.refused for r in run.results() if r.gate] == [True] * 3
+
+
+def test_a_gate_needs_tasks_and_enough_members():
+    with pytest.raises(ValueError, match=r"set splits\.validation"):
+        Config(gate=GateSection(episodes=5), clients=config(liars=1).clients)
+    with pytest.raises(ValueError, match="needs more than 6 clients"):
+        config(liars=3)
