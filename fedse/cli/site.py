@@ -1,9 +1,11 @@
 """`fedse site`: join a federation, see what would leave, take part, pause, look back."""
 
+import json as json_format
 import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -12,16 +14,20 @@ from cyclopts import App, Parameter
 
 from fedse.adapters.base import spec_of
 from fedse.api.checks import require_machine
+from fedse.api.engines import acting_engine
 from fedse.cli.display import Json
 from fedse.cli.federation import print_aside, require_flower
 from fedse.config.file import parse_options
 from fedse.envs.base import make_env
 from fedse.errors import StoreError
+from fedse.events import silent
 from fedse.ledger.chain import FILE
 from fedse.site.rules import set_pause
+from fedse.stats.verdict import p_text
 
 if TYPE_CHECKING:
     from fedse.flower.preview import Preview
+    from fedse.site.choose_adapter import ChosenAdapter
 
 app = App(name="site", help_format="plaintext", help_epilogue="")
 
@@ -170,6 +176,54 @@ def ledger(*, home: HomeOption = HERE) -> None:
     verify(str(home))
     print()
     show(str(home))
+
+
+@app.command
+def adapter(
+    *,
+    home: HomeOption = HERE,
+    out: Annotated[Path, Parameter(help="The new folder; PEFT and vLLM load it.")],
+    games: Annotated[int, Parameter(help="Validation games each candidate plays.")] = 200,
+    risk: Annotated[
+        float, Parameter(help="Greatest probability of an adapter worse than working alone.")
+    ] = 0.05,
+    json: Json = False,
+) -> None:
+    """Export the adapter that serves this site best: shared, personal, or made without others.
+
+    All play the site's validation games. One of the federation is exported only if it is better
+    than what the site's own data give alone, beyond doubt; nothing leaves the site.
+
+    Example: fedse site adapter --out best --games 200
+    """
+    require_flower()
+    require_machine("local")
+    from fedse.adapters.peft_folder import export_whole
+    from fedse.federation.home import open_home
+    from fedse.site.choose_adapter import choose_adapter
+    from fedse.site.open import open_site
+
+    opened = open_home(home)
+    with acting_engine(opened.config, opened.path / "engine", silent):
+        site = open_site(opened.config, opened.card.site, opened.path, clock=time.time)
+        with closing(site.buffer):
+            chosen = choose_adapter(site, opened.config, opened.path, games=games, risk=risk)
+    export_whole(chosen.adapter, out)
+    _print_choice(chosen, out, risk, json=json)
+
+
+def _print_choice(chosen: "ChosenAdapter", out: Path, risk: float, *, json: bool) -> None:
+    choice = chosen.choice
+    if json:
+        facts = {**choice._asdict(), "games": chosen.games, "adapter": chosen.adapter.digest}
+        print(json_format.dumps(facts))
+        return
+    for name, won in choice.won.items():
+        better = f"  better than alone: p {p_text(choice.p[name])}" if name in choice.p else ""
+        print(f"{name:<9} won {won} of {chosen.games}{better}")
+    print(
+        f"exported {choice.name} to {out}; worse than alone with a probability of {risk:g} at most"
+    )
 
 
 @app.command

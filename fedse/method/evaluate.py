@@ -11,7 +11,7 @@ from fedse.method.personal import is_due, personal_adapter
 from fedse.method.rollout import choose_games, require_sound
 from fedse.method.site import Site
 from fedse.seeds import seed_of
-from fedse.types import Adapter, ClientStats, Purpose
+from fedse.types import Adapter, ClientStats, Purpose, Trajectory
 
 PERSONAL = "personal"
 """Ends the name under which a personal adapter's games are on record."""
@@ -74,8 +74,23 @@ def measure(
 ) -> Counted:
     """How many games of this purpose were played, and how many `adapter` won."""
     episodes = _episodes(config, purpose)
+    played = play_held_out(adapter, site, config, purpose, episodes, round=round, actor=actor)
+    return Counted(len(played), sum(episode.success for episode in played))
+
+
+def play_held_out(
+    adapter: Adapter,
+    site: Site,
+    config: Config,
+    purpose: Purpose,
+    episodes: int,
+    *,
+    round: int,
+    actor: str = "",
+) -> list[Trajectory]:
+    """So many games of this purpose with `adapter`; none is learned from."""
     if not episodes:
-        return Counted(0, 0)
+        return []
     name = ("eval",) if purpose == "test" else ("eval", purpose)
     seed = seed_of(config.run.seed, site.client, *name)
     record = "-".join(word for word in (purpose, actor) if word)
@@ -89,7 +104,7 @@ def measure(
         seed=seed,
     )
     require_sound(played, max_broken=config.rollout.max_broken)
-    return Counted(len(played), sum(episode.success for episode in played))
+    return played
 
 
 def _episodes(config: Config, purpose: Purpose) -> int:

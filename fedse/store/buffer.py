@@ -237,6 +237,11 @@ class Buffer:
             return None
         return SiteReply(ClientStats.model_validate_json(row[0]), row[1])
 
+    def steps(self, experiment: str) -> int:
+        """Optimiser steps in all answers of the outbox."""
+        query = "SELECT sum(json_extract(stats, '$.steps')) FROM outbox WHERE experiment = ?"
+        return int(self._db.execute(query, (experiment,)).fetchone()[0] or 0)
+
     def close(self) -> None:
         self._db.close()
 

@@ -206,7 +206,10 @@ def test_the_whole_way_on_the_command_line(
 VERBS = [
     *(f"federation {verb}" for verb in ("create", "invite", "enrol", "revoke", "start", "resume")),
     "federation status",
-    *(f"site {verb}" for verb in ("join", "preview", "start", "pause", "resume", "ledger")),
+    *(
+        f"site {verb}"
+        for verb in ("join", "preview", "start", "pause", "resume", "ledger", "adapter")
+    ),
 ]
 
 

@@ -1,0 +1,71 @@
+"""The adapter a site should use: the global one, its personal one, or what it has without others.
+
+All of them play the site's validation games. What the site would have alone is trained from the
+first adapter of the experiment, on the site's own buffer, with as many steps as it took in all.
+"""
+
+from collections.abc import Mapping
+from math import ceil
+from pathlib import Path
+from typing import NamedTuple
+
+from fedse.adapters.base import initial_adapter
+from fedse.config.schema import Config
+from fedse.errors import StoreError
+from fedse.method.evaluate import PERSONAL, play_held_out
+from fedse.method.site import Site
+from fedse.seeds import seed_of
+from fedse.site.own_adapters import kept_adapter
+from fedse.stats.choice import Choice, choose_safely
+from fedse.types import Adapter
+
+ALONE = "alone"
+
+
+class ChosenAdapter(NamedTuple):
+    adapter: Adapter
+    choice: Choice
+    games: int
+
+
+def choose_adapter(
+    site: Site, config: Config, home: Path, *, games: int, risk: float
+) -> ChosenAdapter:
+    """The adapter to use, with a bound on the risk that it is worse than working alone."""
+    candidates = {ALONE: trained_alone(site, config), **shared_adapters(site, home)}
+    last = config.run.rounds + 1
+    outcomes = {
+        name: [
+            episode.success
+            for episode in play_held_out(
+                adapter, site, config, "validation", games, round=last, actor=name
+            )
+        ]
+        for name, adapter in candidates.items()
+    }
+    choice = choose_safely(outcomes, reference=ALONE, risk=risk)
+    return ChosenAdapter(candidates[choice.name], choice, games)
+
+
+def shared_adapters(site: Site, home: Path) -> Mapping[str, Adapter]:
+    """What the federation has brought: the newest global adapter and the personal one."""
+    kept = {name: kept_adapter(home, name, site.spec) for name in ("global", PERSONAL)}
+    found = {name: one.adapter for name, one in kept.items() if one is not None}
+    if not found:
+        raise StoreError(
+            f"{home} has no adapter of the federation yet",
+            hint="it has after the last round, with personal.steps above 0; see: fedse site ledger",
+        )
+    return found
+
+
+def trained_alone(site: Site, config: Config) -> Adapter:
+    """The first adapter, trained on the site's buffer with all the steps the site has taken."""
+    start = initial_adapter(site.spec, seed=config.run.seed)
+    lessons = list(site.buffer.lessons(config.run.name, config.run.rounds, config.buffer.history))
+    steps = site.buffer.steps(config.run.name) + config.personal.steps
+    if not lessons or not steps:
+        return start
+    passes = ceil(steps / ceil(len(lessons) / config.train.batch))
+    settings = config.train.model_copy(update={"epochs": passes, "max_steps": steps})
+    return site.fit(start, lessons, settings, seed_of(config.run.seed, site.client, ALONE)).adapter
