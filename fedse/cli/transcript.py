@@ -120,7 +120,7 @@ def summary_rows(episodes: Iterable[StoredEpisode]) -> list[dict[str, int | str]
     for episode in episodes:
         game = episode.game
         row = counts.setdefault((game.round, episode.source.client), Counter())
-        if game.split != "train":
+        if not game.split.startswith("train"):
             row.update(["held_out", *(["held_out_won"] if game.outcome == "success" else [])])
         else:
             row.update(["played", game.outcome, *(["kept"] if episode.kept else [])])
@@ -155,7 +155,7 @@ def _line(round: str, client: str, cells: Sequence[str], width: int) -> str:
 
 def _details(episode: StoredEpisode, trajectory: Trajectory | None) -> Iterable[str]:
     game = episode.game
-    if game.split != "train":
+    if not game.split.startswith("train"):
         yield f"held-out game of the adapter of round {game.round - 1}"
     if trajectory:
         yield f"reward {trajectory.reward:g}"

@@ -1,6 +1,6 @@
 """What is measured, with which tasks, what that decides, and what a client makes for itself."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -55,3 +55,6 @@ class PersonalSection(Section):
     """Trajectories per step; unset = train.batch."""
     every: Annotated[int, Field(ge=0)] = 0
     """Make and measure it in every n-th evaluation; 0 = only after the last round."""
+    explore: Literal["global", "personal", "mix"] = "global"
+    """Which adapter explores: the global one (paper), a personal one made from it at the beginning
+    of each round, or each in half of the games. Training begins with the global one in any case."""

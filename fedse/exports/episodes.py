@@ -230,7 +230,7 @@ def _key(game: Played) -> tuple[int, str, str, int]:
 
 
 def _dropped(game: Played, learnable: set[Outcome]) -> Dropped:
-    if game.split != "train":
+    if not game.split.startswith("train"):
         return "held-out"
     return "duplicate" if game.outcome in learnable else WORDS[game.outcome]
 

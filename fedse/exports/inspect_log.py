@@ -86,7 +86,7 @@ def _rates(rows: Sequence[dict[str, Any]]) -> dict[str, Rate]:
     parts: dict[str, list[bool]] = {}
     for row in rows:
         played = "explored" if not row["demonstration"] else "demonstrated"
-        name = played if row["split"] == "train" else "held_out"
+        name = played if row["split"].startswith("train") else "held_out"
         parts.setdefault(name, []).append(row["success"])
     return {name: Rate(sum(won), len(won)) for name, won in parts.items()}
 

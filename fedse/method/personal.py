@@ -1,9 +1,11 @@
 """The adapter a client makes for itself: the global one, trained on with its own experience."""
 
 import math
+from collections.abc import Sequence
 
 from fedse.config.schema import Config, TrainSection
 from fedse.events import Emit
+from fedse.method.rollout import Game
 from fedse.method.site import Site
 from fedse.seeds import seed_of
 from fedse.types import Adapter
@@ -32,6 +34,21 @@ def personal_adapter(
     emit("personal.started", client=site.client, round=round, lessons=len(lessons))
     seed = seed_of(config.run.seed, site.client, round, "personal")
     return site.fit(current, lessons, settings_for(config, len(lessons)), seed).adapter
+
+
+def explorers(
+    current: Adapter, games: Sequence[Game], site: Site, config: Config, *, round: int, emit: Emit
+) -> list[tuple[Adapter, Sequence[Game]]]:
+    """Who explores which of the round's games: each game once."""
+    if config.personal.explore == "global" or not games:
+        return [(current, games)]
+    own = personal_adapter(current, site, config, round=round, emit=emit)
+    if own is None:
+        return [(current, games)]
+    named = [game._replace(record="train-personal") for game in games]
+    if config.personal.explore == "personal":
+        return [(own, named)]
+    return [(current, games[::2]), (own, named[1::2])]
 
 
 def settings_for(config: Config, lessons: int) -> TrainSection:
