@@ -4,27 +4,25 @@ A request for a round before the newest one the site finished is stale: a server
 asks for the round after its last committed one, and no site has finished a later one. If the answer
 is in the outbox it is sent again, else it is refused without work, also where there is no policy.
 
-A veto: before it trains, the site lets the global adapter play its held-out games. If that solves
+A veto: before it trains, the site lets the global adapter play its validation games. If that solves
 a smaller share than the last adapter the site accepted, by more than `veto_drop`, nothing is
 trained from it and the site answers without a vote, with a fault number for it. The reference
 moves with every accepted adapter, so a decline in steps smaller than `veto_drop` is not seen.
 """
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from fedse.config.schema import Config
 from fedse.errors import ConfigError, StoreError, boundary
 from fedse.events import Emit
 from fedse.faults import Fault
-from fedse.method.evaluate import client_eval
-from fedse.method.site import Play, Site
+from fedse.method.evaluate import play_held_out
+from fedse.method.site import Site
 from fedse.protocol import Request, SiteReply
-from fedse.site.rules import read_rules, require_allowed, require_current
+from fedse.site.rules import SiteRules, read_rules, require_allowed, require_current
 from fedse.site.serve import check_request, serve
 from fedse.store.files import write_durably
-from fedse.types import ClientStats, Record, Trajectory
+from fedse.types import ClientStats, Record
 
 MEMORY = "veto.json"
 # A share of whole games is compared with a share a person wrote.
@@ -32,7 +30,7 @@ ROUNDING = 1e-9
 
 
 class Measure(Record):
-    """How an adapter did in the site's held-out games."""
+    """How an adapter did in the site's validation games."""
 
     adapter: str
     played: int
@@ -66,9 +64,8 @@ def handle_request(
     if not rules.earlier_rounds:
         _require_current(request, site)
     if request.train and rules.veto_drop is not None:
-        site = replace(site, play=once(site.play))
         memory = policy.parent / MEMORY
-        if vetoed(request, data, site, config, rules.veto_drop, memory=memory, emit=emit):
+        if vetoed(request, data, site, config, rules, memory=memory):
             emit("site.vetoed", client=site.client, round=request.round, adapter=request.adapter)
             evaluation_only = request.model_copy(update={"train": False})
             return serve(evaluation_only, data, site, config, emit=emit)._replace(
@@ -88,47 +85,34 @@ def vetoed(
     data: bytes,
     site: Site,
     config: Config,
-    veto_drop: float,
+    rules: SiteRules,
     *,
     memory: Path,
-    emit: Emit,
 ) -> bool:
     """Whether the adapter is refused; its measure is stored either way."""
     before = _read(memory, config.run.name)
     measured = (before.accepted, before.vetoed)
     measure = next((m for m in measured if m and m.adapter == request.adapter), None)
-    measure = measure or _measure(request, data, site, config, emit)
-    last = before.accepted
+    measure = measure or _measure(request, data, site, config, rules.veto_games)
+    last, allowed = before.accepted, rules.veto_drop or 0.0
     # Judged again even if it was measured before: the owner may have changed the rule since.
-    verdict = last is not None and last.rate - measure.rate > veto_drop + ROUNDING
+    verdict = last is not None and last.rate - measure.rate > allowed + ROUNDING
     after = before.model_copy(update={"vetoed" if verdict else "accepted": measure})
     if after != before:
         write_durably(memory, after.model_dump_json(indent=2).encode())
     return verdict
 
 
-def _measure(request: Request, data: bytes, site: Site, config: Config, emit: Emit) -> Measure:
+def _measure(request: Request, data: bytes, site: Site, config: Config, games: int) -> Measure:
     adapter = check_request(request, data, config, site.spec)
-    if not config.eval.episodes:
+    if not config.splits.validation:
         raise ConfigError(
-            "veto_drop needs held-out games, eval.episodes is 0 in this experiment",
+            "veto_drop needs validation games, splits.validation is 0 in this experiment",
             hint="remove veto_drop from policy.toml",
         )
-    stats = client_eval(adapter, site, config, round=request.round, emit=emit)
-    return Measure(adapter=adapter.digest, played=stats.eval_played, won=stats.eval_succeeded)
-
-
-def once(play: Play) -> Play:
-    """Plays as `play`, but the same games of one request only once: for the veto and the round."""
-    played: dict[Any, list[Trajectory]] = {}
-
-    def play_once(games: Any, *args: Any, **options: Any) -> list[Trajectory]:
-        key = (tuple(games), options["round"], options["seed"])
-        if key not in played:
-            played[key] = play(games, *args, **options)
-        return played[key]
-
-    return play_once
+    played = play_held_out(adapter, site, config, "validation", games, round=request.round)
+    won = sum(episode.success for episode in played)
+    return Measure(adapter=adapter.digest, played=len(played), won=won)
 
 
 def _read(memory: Path, experiment: str) -> Memory:

@@ -13,7 +13,7 @@ import tomlkit
 from pydantic import Field, ValidationError
 
 from fedse.config.schema import Config
-from fedse.config.section import Section
+from fedse.config.section import Positive, Section
 from fedse.errors import ConfigError, FedSEError
 from fedse.faults import Fault
 from fedse.protocol import Request
@@ -30,8 +30,10 @@ class SiteRules(Section):
     pause: bool = False
     """While true the site answers without a vote and does no work."""
     veto_drop: Annotated[float, Field(ge=0, le=1)] | None = None
-    """A global adapter that solves fewer of this site's held-out games than the last one it
+    """A global adapter that solves fewer of this site's validation games than the last one it
     accepted, by more than this share, is not trained from. Unset = never."""
+    veto_games: Positive = 40
+    """Validation games a new global adapter plays for the veto."""
     earlier_rounds: bool = False
     """While true a round before the newest one this site finished is worked on when it is asked
     with another adapter than before, as by a server restored from a backup; else it is refused."""

@@ -1,6 +1,6 @@
 """The site's rules come before any work, its veto before any training; the server cannot change it.
 
-The sites are toys: an adapter wins as many of the eight held-out games as the test says.
+The sites are toys: an adapter wins as many of the eight validation games as the test says.
 """
 
 import json
@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedse.agent.policy import Dialogue, ScriptedPolicy
+from fedse.config.judging import SplitsSection
 from fedse.config.schema import Config
 from fedse.errors import ConfigError, FedSEError, WireError
 from fedse.faults import Fault
@@ -42,8 +43,10 @@ CONFIG = Config.model_validate(
         "run": {"name": "toy", "rounds": ROUNDS},
         "rollout": {"episodes": 6},
         "eval": {"episodes": 8},
+        "splits": {"validation": 0.3},
+        # Of 31 tasks eight are for validation.
         "clients": [
-            {"name": n, "env": "fedse.testing:CoinWorld", "options": {"tasks": 8}} for n in "ab"
+            {"name": n, "env": "fedse.testing:CoinWorld", "options": {"tasks": 31}} for n in "ab"
         ],
     }
 )
@@ -72,7 +75,7 @@ class Bench(NamedTuple):
     policy: Path
     done: list[str]
     wins: dict[str, int]
-    """By adapter, how many of the eight held-out games it wins."""
+    """By adapter, how many of the eight validation games it wins."""
 
     def ask(self, request: Request, adapter: Adapter) -> SiteReply:
         data = adapter.to_bytes()
@@ -95,17 +98,18 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     def make_policy(adapter: Adapter, temperature: float) -> ScriptedPolicy:
         def choose(dialogue: Dialogue, seed: int) -> str:
             first = dialogue.turns[0].observation if dialogue.turns else dialogue.observation
-            split, _, number = first.partition("-")
-            lost = split == "test" and int(number) >= wins[adapter.digest]
+            lost = first in validation[wins[adapter.digest] :]
             return "edge" if lost else "heads"
 
         return ScriptedPolicy(choose, name=adapter.digest)
 
     site = open_toy_site(CONFIG, "a", tmp_path, clock=time.time)
+    validation = [task.id for task in site.tasks("validation")]
+    assert len(validation) == 8
     plain_play, plain_fit = site.play, site.fit
 
     def play(games, *args, **options) -> list[Trajectory]:
-        done.append(f"play {games[0].task.split}")
+        done.append(f"play {games[0].record or games[0].task.split}")
         return plain_play(games, *args, **options)
 
     def fit(*given) -> Fitted:
@@ -113,7 +117,8 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
         return plain_fit(*given)
 
     site = replace(site, make_policy=make_policy, play=play, fit=fit)
-    write_rules(tmp_path / "policy.toml", first_rules(CONFIG, adapter_bytes=SPEC.nbytes))
+    rules = first_rules(CONFIG, adapter_bytes=SPEC.nbytes).model_copy(update={"veto_games": 8})
+    write_rules(tmp_path / "policy.toml", rules)
     yield Bench(site, tmp_path / "policy.toml", done, wins)
     site.buffer.close()
 
@@ -158,7 +163,7 @@ def test_what_is_allowed_is_done(bench: Bench):
 def test_the_last_adapter_may_be_measured_after_the_last_round(bench: Bench):
     adapter = bench.adapter(3)
     got = bench.ask(request_for(adapter, round=ROUNDS + 1, train=False), adapter)
-    assert (got.fault, got.stats.eval_succeeded, got.adapter) == (0, 3, None)
+    assert (got.fault, got.stats.eval_played, got.adapter) == (0, 8, None)
 
 
 def test_a_paused_site_does_nothing_has_no_vote_and_goes_on_when_resumed(bench: Bench):
@@ -237,7 +242,7 @@ def test_without_a_policy_a_worker_answers_as_before(bench: Bench):
     assert got == serve(request, data, bench.site, CONFIG, emit=silent)
 
 
-# (held-out wins of the accepted adapter, of the next one, allowed drop) -> whether it is vetoed
+# (validation wins of the accepted adapter, of the next one, allowed drop) -> whether it is vetoed
 DROPS = {
     "better": (2, 8, 0.25, False),
     "equal": (5, 5, 0.0, False),
@@ -260,8 +265,9 @@ def test_a_veto_is_for_a_drop_beyond_the_allowed_one(bench: Bench, first, then, 
     assert got.fault == (Fault.VETOED if veto else Fault.NONE)
     assert (got.adapter is None) == veto
     assert ("fit" in bench.done) == ("play train" in bench.done) == (not veto)
-    assert (got.stats.eval_played, got.stats.eval_succeeded) == (8, then)
-    assert bench.done.count("play test") == 1, "one evaluation serves the veto and the answer"
+    assert got.stats.eval_played == 8
+    assert got.stats.validation_played == 0, "what the veto measured stays at the site"
+    assert bench.done.count("play validation") == 1
 
 
 def test_a_vetoed_adapter_leaves_no_trace_and_the_next_good_one_is_trained_from(bench: Bench):
@@ -306,12 +312,12 @@ def test_an_owner_who_loosens_the_rule_is_obeyed_at_once(bench: Bench):
     assert got.adapter is not None
 
 
-def test_a_veto_needs_held_out_games(bench: Bench):
+def test_a_veto_needs_validation_games(bench: Bench):
     bench.rule(veto_drop=0.25)
     adapter = bench.adapter(8)
-    none = CONFIG.model_copy(update={"eval": CONFIG.eval.model_copy(update={"episodes": 0})})
+    none = CONFIG.model_copy(update={"splits": SplitsSection()})
     request = request_for(adapter, agreed=none.agreed_digest())
-    with pytest.raises(ConfigError, match=r"eval\.episodes is 0"):
+    with pytest.raises(ConfigError, match=r"splits\.validation is 0"):
         handle_request(
             request, adapter.to_bytes(), bench.site, none, policy=bench.policy, emit=silent
         )
