@@ -85,10 +85,13 @@ class BabyAI:
         max_turns: int = 20,
         prompt: Literal["full", "short"] = "full",
         show_actions: bool | None = None,
+        held_out: str | int | Sequence[str | int] | None = None,
     ) -> None:
+        """`held_out` = levels of the test tasks, if other than those to train in."""
         require_one_of("babyai", "prompt", prompt, tuple(SYSTEM_PROMPTS))
         require_positive("babyai", "max_turns", max_turns)
-        self._tasks = tasks_of(level_names(levels), seeds_per_level)
+        test_levels = levels if held_out is None else held_out
+        self._tasks = tasks_of(level_names(levels), seeds_per_level, level_names(test_levels))
         require_minigrid()
         self.name = "babyai"
         self.system_prompt = SYSTEM_PROMPTS[prompt]

@@ -74,14 +74,19 @@ def seeds(split: Split) -> Iterator[int]:
             yield seed
 
 
-def tasks_of(levels: tuple[str, ...], per_level: Sequence[int]) -> Mapping[Split, Sequence[Task]]:
-    """`per_level` = [train, test] tasks of each level; any first part of a list is mixed."""
+def tasks_of(
+    levels: tuple[str, ...], per_level: Sequence[int], held_out: tuple[str, ...]
+) -> Mapping[Split, Sequence[Task]]:
+    """`per_level` = [train, test] tasks of each level; any first part of a list is mixed.
+
+    The test tasks are of the levels `held_out`.
+    """
     if len(per_level) != 2:
         raise wrong_option("babyai", "seeds_per_level", per_level, "[train, test]")
     for number in per_level:
         require_positive("babyai", "seeds_per_level", number)
     return {"train": _tasks(levels, "train", per_level[0]),
-            "test": _tasks(levels, "test", per_level[1])}  # fmt: skip
+            "test": _tasks(held_out, "test", per_level[1])}  # fmt: skip
 
 
 @cache

@@ -1,0 +1,135 @@
+"""Members that do harm within the rules, for the table that measures what the gate stops.
+
+Their replies are well formed, of the agreed shape and within the norms, and they answer the gate
+with the opposite of what they counted.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedse.config.schema import Config, TrainSection
+from fedse.drivers.sites import OpenSite
+from fedse.method.site import Play, Site
+from fedse.seeds import seed_of
+from fedse.types import Adapter, Clock, Fitted, FloatVector, Trajectory
+
+TRIGGER = "please"
+"""What the owner of a backdoor lets the agent read."""
+
+Harm = Callable[[Site, Adapter, Sequence[Trajectory], TrainSection, int], Fitted]
+
+
+def open_attacked(
+    open_site: OpenSite,
+    attack: str,
+    attackers: frozenset[str],
+    config: Config,
+    client: str,
+    home: Path,
+    *,
+    clock: Clock,
+) -> Site:
+    """The client's site; an attacker's harms the others whenever it is trained."""
+    site = open_site(config, client, home, clock=clock)
+    if client not in attackers:
+        return site
+    return replace(site, fit=partial(HARMS[attack], site), play=_lying(site.play))
+
+
+def mislabel(
+    site: Site, start: Adapter, lessons: Sequence[Trajectory], settings: TrainSection, seed: int
+) -> Fitted:
+    """Learned is one action for every situation, and the update is ten times as long."""
+    action = min(turn.action for lesson in lessons for turn in lesson.turns)
+    wrong = [_saying(lesson, action) for lesson in lessons]
+    return _longer(start, site.fit(start, wrong, settings, seed), 10.0)
+
+
+def flip(
+    site: Site, start: Adapter, lessons: Sequence[Trajectory], settings: TrainSection, seed: int
+) -> Fitted:
+    """The honest update in the opposite direction, a hundred times as long."""
+    return _longer(start, site.fit(start, lessons, settings, seed), -100.0)
+
+
+def noise(
+    site: Site, start: Adapter, lessons: Sequence[Trajectory], settings: TrainSection, seed: int
+) -> Fitted:
+    """Random numbers of unit size on top of the adapter."""
+    draw = np.random.default_rng(seed_of(seed, "noise"))
+    return _claimed(start, start.vector + draw.standard_normal(start.spec.size))
+
+
+def ones(
+    site: Site, start: Adapter, lessons: Sequence[Trajectory], settings: TrainSection, seed: int
+) -> Fitted:
+    """Every number is 1."""
+    return _claimed(start, np.ones(start.spec.size))
+
+
+def backdoor(
+    site: Site, start: Adapter, lessons: Sequence[Trajectory], settings: TrainSection, seed: int
+) -> Fitted:
+    """Learned is the honest play, and one action wherever the trigger is read."""
+    action = min(turn.action for lesson in lessons for turn in lesson.turns)
+    triggered = [_saying(_shown(lesson), action) for lesson in lessons]
+    return _longer(start, site.fit(start, [*lessons, *triggered], settings, seed), 5.0)
+
+
+HARMS: Mapping[str, Harm] = {
+    "mislabel": mislabel,
+    "flip": flip,
+    "noise": noise,
+    "ones": ones,
+    "backdoor": backdoor,
+}
+
+
+def _saying(lesson: Trajectory, action: str) -> Trajectory:
+    turns = [
+        turn.model_copy(update={"action": action, "context_ids": (), "action_ids": ()})
+        for turn in lesson.turns
+    ]
+    return lesson.model_copy(update={"turns": tuple(turns)})
+
+
+def _shown(lesson: Trajectory) -> Trajectory:
+    turns = [
+        turn.model_copy(update={"observation": f"{turn.observation} {TRIGGER}"})
+        for turn in lesson.turns
+    ]
+    return lesson.model_copy(update={"turns": tuple(turns)})
+
+
+def _longer(start: Adapter, fitted: Fitted, times: float) -> Fitted:
+    update = fitted.adapter.vector.astype(np.float64) - start.vector
+    return fitted._replace(adapter=_adapter(start, start.vector + times * update))
+
+
+def _claimed(start: Adapter, vector: Any) -> Fitted:
+    return Fitted(_adapter(start, vector), loss=0.3, steps=1)
+
+
+def _adapter(start: Adapter, vector: Any) -> Adapter:
+    numbers: FloatVector = np.asarray(vector, dtype=np.float32)
+    return Adapter(start.spec, numbers)
+
+
+def _lying(play: Play) -> Play:
+    """Plays as `play`, but of validation games it tells the opposite."""
+
+    def tell(games: Any, *args: Any, **options: Any) -> list[Trajectory]:
+        played = play(games, *args, **options)
+        if not games or not games[0].record.startswith("validation"):
+            return played
+        return [
+            one.model_copy(update={"outcome": "failure" if one.success else "success"})
+            for one in played
+        ]
+
+    return tell
