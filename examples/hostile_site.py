@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from fedse.__main__ import end_on_sigterm
 from fedse.cli.app import start
 from fedse.config.schema import Config
 from fedse.flower.ops import serve_site
@@ -61,6 +62,7 @@ def main(arguments: list[str]) -> int:
         return [python, __file__, AS_WORKER, *rest]
 
     serve_site.worker_command = own_worker
+    end_on_sigterm()
     return start(["site", "start", "--home", arguments[0]])
 
 

@@ -81,6 +81,7 @@ def test_generate_draws_exactly_as_many_tokens_and_leaves_torch_alone():
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
+@pytest.mark.slow
 def test_all_sides_generate_the_same_tokens(tmp_path: Path, capsys):
     with small_server(tmp_path) as url:
         file = written(tmp_path, SERVED.format(url=url))

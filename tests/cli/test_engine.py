@@ -22,7 +22,7 @@ EXPERIMENT = """
 [engine]
 type = "vllm"
 adapters = "{mode}"
-patience = 20.0
+patience = {patience}
 
 [model]
 base = "{base}"
@@ -39,9 +39,11 @@ def url(tmp_path_factory: pytest.TempPathFactory):
         yield url
 
 
-def check(folder: Path, url: str, *, mode: str = "lora", base: str = "tiny") -> int:
+def check(
+    folder: Path, url: str, *, mode: str = "lora", base: str = "tiny", patience: float = 20.0
+) -> int:
     file = folder / "my.toml"
-    file.write_text(EXPERIMENT.format(mode=mode, base=base))
+    file.write_text(EXPERIMENT.format(mode=mode, base=base, patience=patience))
     return start(["engine", "check", str(file), "--url", url])
 
 
@@ -54,7 +56,7 @@ def test_a_server_that_is_right(tmp_path: Path, capsys, url: str, mode: str):
 
 
 def test_a_server_with_another_model(tmp_path: Path, capsys, url: str):
-    assert check(tmp_path, url, mode="merged", base="tiny-five") == 3
+    assert check(tmp_path, url, mode="merged", base="tiny-five", patience=2.0) == 3
     assert "FAIL" in capsys.readouterr().out
 
 
@@ -76,7 +78,7 @@ def test_an_experiment_without_a_server(tmp_path: Path, capsys):
 def test_a_service_manager_ends_the_server_too(tmp_path: Path, when: str):
     file, port = tmp_path / "my.toml", str(free_ports(1)[0])
     own = f'python = "{small_python(tmp_path)}"\n[model]'
-    text = EXPERIMENT.format(mode="lora", base="tiny").replace("20.0", "120.0")
+    text = EXPERIMENT.format(mode="lora", base="tiny", patience=120.0)
     file.write_text(text.replace("[model]", own))
     command = [sys.executable, "-m", "fedse", "engine", "start", str(file), "--port", port]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as serving:

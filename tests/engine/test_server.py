@@ -104,6 +104,7 @@ def server_process(logs: Path) -> int:
     return ProcessList.model_validate_json(roll.read_text()).running[0].pid
 
 
+@pytest.mark.slow
 def test_a_killed_server_is_started_again_and_no_finished_game_is_played_twice(tmp_path: Path):
     begun: list[str] = []
     lock = threading.Lock()
