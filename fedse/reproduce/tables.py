@@ -11,7 +11,7 @@ from fedse.config.file import parse_config
 from fedse.config.methods import METHODS, apply_method, with_settings
 from fedse.config.schema import Config
 
-World = Literal["five-worlds", "one-world"]
+World = Literal["five-worlds", "one-world", "related"]
 
 
 class TableArm(NamedTuple):
@@ -67,6 +67,10 @@ def _same_world(label: str, method: str) -> TableArm:
     return TableArm(label, method, world="one-world")
 
 
+def _related(label: str, method: str, record: str) -> TableArm:
+    return TableArm(label, method, world="related", record=record)
+
+
 def _rank(rank: int) -> TableArm:
     # alpha = 2 rank, so that the scaling is the published one for every rank.
     return TableArm(f"rank {rank}", settings={"model.rank": rank, "model.alpha": 2.0 * rank})
@@ -116,6 +120,28 @@ TABLES: Mapping[str, PinnedTable] = {
         (_rank(2), _rank(4), _rank(8), _rank(16)),
         (Question("rank 8", "rank 2"), Question("rank 8", "rank 4"), Question("rank 16", "rank 8")),
         ("rank 2", "rank 8"),
+    ),
+    "related": PinnedTable(
+        "Related sites: does a member gain, in what nobody has and at home?",
+        (
+            _related("together", "fed-se", "test"),
+            _related("together, personal", "fed-se", "test-personal"),
+            _related("alone", "local-evolve", "test"),
+            _related("alone, as many steps", "local-evolve", "test-personal"),
+            _related("in one place", "central-evolve", "test"),
+            _related("home: together", "fed-se", "home"),
+            _related("home: together, personal", "fed-se", "home-personal"),
+            _related("home: alone", "local-evolve", "home"),
+            _related("home: alone, as many steps", "local-evolve", "home-personal"),
+        ),
+        (
+            Question("together, personal", "alone, as many steps"),
+            Question("together", "alone"),
+            Question("in one place", "together"),
+            Question("home: together, personal", "home: alone, as many steps"),
+            Question("home: together, personal", "home: together"),
+        ),
+        ("together, personal", "alone, as many steps"),
     ),
     "heterogeneity": PinnedTable(
         "When does federation help: other worlds, or the same world with other tasks?",
