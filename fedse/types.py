@@ -285,3 +285,5 @@ class RoundResult(Record):
     seconds: float
     drift: Drift | None = None
     """None = nobody voted, or the adapters are too large to be held side by side."""
+    moments: tuple[str, ...] = ()
+    """Digests of what the outer optimiser remembers after this round."""

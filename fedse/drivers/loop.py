@@ -7,23 +7,33 @@ driver and a Flower deployment differ in transport only.
 import hashlib
 from collections.abc import Collection
 from pathlib import Path
+from typing import NamedTuple
 
 from fedse.adapters.base import initial_adapter
 from fedse.adapters.peft_folder import export_whole
 from fedse.aggregate.drift import drift_of
+from fedse.aggregate.factors import reply_spec, travelling_spec, with_resting_factor
 from fedse.aggregate.quarantine import StrikeHistory, quarantined, strike_history
 from fedse.aggregate.validate import cap_lessons, load_checked, shrink_to_bound
-from fedse.errors import RunError
+from fedse.errors import AdapterRejected, RunError
 from fedse.ledger.chain import Ledger
 from fedse.ledger.record import note_end, note_round, run_ledger
 from fedse.method.rounds import server_round
 from fedse.method.site import Answer, Merged
 from fedse.protocol import Ask, Delivery, Request
 from fedse.store.run import Run
-from fedse.types import Adapter, ClientStats, Clock, Drift, Exclusion, RoundResult
+from fedse.types import Adapter, AdapterSpec, ClientStats, Clock, Drift, Exclusion, RoundResult
 
 SIDE_BY_SIDE = 256 << 20
 """Total bytes of replies up to which all are held in memory at once, to measure their drift."""
+
+
+class ExpectedReply(NamedTuple):
+    """What a reply is held against."""
+
+    current: Adapter
+    returned: AdapterSpec
+    """The layout of what is sent back: the whole adapter, or the factor that is learned."""
 
 
 def federate(run: Run, ask: Ask, *, clock: Clock) -> Adapter:
@@ -51,8 +61,9 @@ def _final_eval(run: Run, ask: Ask, rounds: int, final: Adapter, past: StrikeHis
     if not run.config.eval.episodes or len(run.evals(rounds)) >= len(run.config.clients) - len(out):
         return
     answered: set[str] = set()
+    expected = ExpectedReply(final, run.spec)
     for delivery in ask(_request(run, rounds + 1, final, train=False), final, skip=out):
-        if delivery.client not in out and not _exclusion(run, delivery, answered, ()):
+        if delivery.client not in out and not _exclusion(run, delivery, answered, expected):
             _record_eval(run, rounds, delivery.client, delivery.stats)
             answered.add(delivery.client)
 
@@ -61,8 +72,9 @@ def _round(
     run: Run, ask: Ask, index: int, clock: Clock, past: StrikeHistory, ledger: Ledger
 ) -> RoundResult:
     started, current = clock(), run.adapter(index - 1)
+    returned = reply_spec(run.spec, run.config, round=index)
     run.emit("round.started", round=index, rounds=run.config.run.rounds)
-    answers, faults = _collect(run, ask, index, current, past)
+    answers, faults = _collect(run, ask, index, ExpectedReply(current, returned), past)
     run.emit("aggregate.started", round=index, answers=len(answers))
     merged = _merge(run, index, current, answers)
     _record_evals(run, index - 1, merged, answers)
@@ -72,13 +84,15 @@ def _round(
         index=index,
         before=current.digest,
         after=run.store(merged.adapter),
+        moments=tuple(run.store(moment) for moment in merged.moments),
         voters=merged.voters,
         abstained=merged.abstained,
         excluded=excluded,
         absent=_absent(run, answers, faults),
         stats={client: answers[client].stats for client in sorted(answers)},
-        bytes_down=run.spec.nbytes * (len(run.config.clients) - len(_quarantined(run, past))),
-        bytes_up=run.spec.nbytes * len(merged.voters),
+        bytes_down=travelling_spec(run.spec, run.config).nbytes
+        * (len(run.config.clients) - len(_quarantined(run, past))),
+        bytes_up=returned.nbytes * len(merged.voters),
         seconds=clock() - started,
         drift=_drift(run, current, merged, answers),
     )
@@ -97,9 +111,10 @@ def _commit(run: Run, ledger: Ledger, result: RoundResult) -> None:
 
 
 def _collect(
-    run: Run, ask: Ask, index: int, current: Adapter, past: StrikeHistory
+    run: Run, ask: Ask, index: int, expected: ExpectedReply, past: StrikeHistory
 ) -> tuple[dict[str, Answer], list[Exclusion]]:
     """The replies that can be used, and the exclusions; members in quarantine are not asked."""
+    current = expected.current
     out, stale = _quarantined(run, past), past.adapters - {current.digest}
     answers: dict[str, Answer] = {}
     faults = list(out.values())
@@ -108,12 +123,12 @@ def _collect(
     for delivery in ask(_request(run, index, current, train=True), current, skip=out):
         if delivery.client in out:
             continue
-        exclusion = delivery.exclusion or _exclusion(run, delivery, answers, stale)
+        exclusion = delivery.exclusion or _exclusion(run, delivery, answers, expected, stale)
         _announce(run, index, delivery._replace(exclusion=exclusion))
         if exclusion:
             faults.append(exclusion)
         else:
-            answers[delivery.client] = _hold(run, index, delivery)
+            answers[delivery.client] = _hold(run, index, delivery, expected)
     return answers, faults
 
 
@@ -128,7 +143,7 @@ def _merge(run: Run, index: int, current: Adapter, answers: dict[str, Answer]) -
     for client, stats, read in answers.values():
         lessons = {"buffered": cap_lessons(stats.buffered, run.config, round=index)}
         capped.append(Answer(client, stats.model_copy(update=lessons), read))
-    merged = server_round(current, capped, run.config)
+    merged = server_round(current, capped, run.config, moments=run.moments(index - 1))
     adapter = shrink_to_bound(merged.adapter, max_norm=run.config.aggregate.max_norm)
     return merged._replace(adapter=adapter)
 
@@ -156,7 +171,11 @@ def _request(run: Run, index: int, adapter: Adapter, *, train: bool) -> Request:
 
 
 def _exclusion(
-    run: Run, delivery: Delivery, answered: Collection[str], stale: Collection[str]
+    run: Run,
+    delivery: Delivery,
+    answered: Collection[str],
+    expected: ExpectedReply,
+    stale: Collection[str] = (),
 ) -> Exclusion | None:
     """Why a delivery that arrived cannot be used; None = it can."""
     client, stats, adapter, _ = delivery
@@ -168,19 +187,31 @@ def _exclusion(
     broken = ""
     if stats.played > config.rollout.episodes or stats.eval_played > config.eval.episodes:
         broken = "counts more episodes than it was asked to play"
-    elif adapter is not None and len(adapter) != run.spec.nbytes:
-        broken = f"adapter of {len(adapter)} bytes, expected {run.spec.nbytes}"
-    elif adapter is not None and hashlib.sha256(adapter).hexdigest() in stale:
-        broken = "sent back the global adapter of an earlier round"
+    elif adapter is not None:
+        broken = _misfit(adapter, expected, stale)
     return Exclusion(client=client, kind="rejected", reason=broken) if broken else None
 
 
-def _hold(run: Run, index: int, delivery: Delivery) -> Answer:
-    """The reply with its adapter on disk, so that a thousand of them fit in memory."""
+def _misfit(adapter: bytes, expected: ExpectedReply, stale: Collection[str]) -> str:
+    """Why the bytes are no reply of this round, before their numbers are looked at."""
+    current, returned = expected
+    if len(adapter) != returned.nbytes:
+        return f"adapter of {len(adapter)} bytes, expected {returned.nbytes}"
+    try:
+        whole = with_resting_factor(adapter, returned, current)
+    except AdapterRejected as rejection:
+        return str(rejection)
+    if hashlib.sha256(whole).hexdigest() in stale:
+        return "sent back the global adapter of an earlier round"
+    return ""
+
+
+def _hold(run: Run, index: int, delivery: Delivery, expected: ExpectedReply) -> Answer:
+    """The reply with its whole adapter on disk, so that a thousand of them fit in memory."""
     if delivery.adapter is None:
         return Answer(delivery.client, delivery.stats, None)
     kept = _inbox(run) / f"{index}-{delivery.client}"
-    kept.write_bytes(delivery.adapter)
+    kept.write_bytes(with_resting_factor(delivery.adapter, expected.returned, expected.current))
     return Answer(delivery.client, delivery.stats, kept.read_bytes)
 
 
