@@ -42,8 +42,7 @@ def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], fl
     if buffer.newest(config.run.name) is None:  # once, as beginning an episode may be costly
         require_prompt_fits(make, encoder, config, member)
     make_policy = policy_maker(config, path, spec, encoder, home)
-    own_spec = at_rank(spec, member.rank)
-    trainer = trainer_for(path, own_spec, config.trainer)
+    trainer = trainer_for(path, at_rank(spec, member.rank), config.trainer)
 
     def prepare(lessons: Iterable[Trajectory]) -> list[Trajectory]:
         return [encoder.tokenized(env.system_prompt, lesson) for lesson in lessons]
@@ -53,13 +52,8 @@ def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], fl
     ) -> Fitted:
         context = config.rollout.context
         with engine_asleep(config.engine):
-            fitted = trainer.fit(
-                cut_down(start, own_spec),
-                prepare(lessons),
-                settings=settings,
-                context=context,
-                seed=seed,
-            )
+            small, taught = cut_down(start, trainer.spec), prepare(lessons)
+            fitted = trainer.fit(small, taught, settings=settings, context=context, seed=seed)
         return fitted._replace(adapter=filled_up(fitted.adapter, spec))
 
     keep = KeepInBuffer(buffer, config, client, spec)

@@ -99,6 +99,17 @@ def test_what_the_outer_optimiser_remembers_is_of_the_committed_round(tmp_path: 
     assert len({digests[0] for digests in remembered[1:]}) == 3
 
 
+def test_the_velocity_of_a_round_goes_on_in_the_next(tmp_path: Path):
+    """v = 0.9 v + d, and the adapter moves by 0.7 (d + 0.9 v): so much is known without d."""
+    cfg = config(outer="nesterov")
+    final_digest(tmp_path, cfg)
+    run = open_run(tmp_path, cfg)
+    for index in (2, 3):
+        before, after = (run.moments(i)[0].vector.astype(float) for i in (index - 1, index))
+        move = run.adapter(index).vector - run.adapter(index - 1).vector
+        assert move == pytest.approx(0.7 * (1.9 * after - 0.9 * before), abs=1e-6)
+
+
 @pytest.mark.parametrize("factors", ["both", "b", "alternate"])
 @pytest.mark.parametrize("pooled", [False, True])
 def test_the_factor_that_rests_keeps_its_bits_and_does_not_travel(
