@@ -110,5 +110,8 @@ def _nudge(
 ) -> Fitted:
     step_seed = seed_of(seed, *(lesson.content_digest for lesson in lessons))
     step = np.random.default_rng(step_seed).standard_normal(start.spec.size)
+    for name, part in start.spec.slices.items():
+        if settings.factors != "both" and f".lora_{settings.factors.upper()}." not in name:
+            step[part] = 0
     vector = (start.vector + 0.01 * step).astype(np.float32)
     return Fitted(Adapter(start.spec, vector), loss=1.0 / len(lessons), steps=len(lessons))

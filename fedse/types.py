@@ -317,3 +317,5 @@ class RoundResult(Record):
     """None = nobody voted, or the adapters are too large to be held side by side."""
     gate: GateRecord | None = None
     """None = there is no gate."""
+    moments: tuple[str, ...] = ()
+    """Digests of what the outer optimiser remembers after this round."""

@@ -8,12 +8,10 @@ from collections.abc import Sequence
 from math import sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedse.aggregate.low_rank import product_square
 from fedse.aggregate.norms import blocks, distance
 from fedse.types import Adapter, Drift, FloatVector
-
-Wide = NDArray[np.float64]
 
 
 def drift_of(current: Adapter, merged: Adapter, votes: dict[str, Adapter]) -> Drift:
@@ -39,16 +37,10 @@ def merge_error(votes: Sequence[Adapter]) -> float:
     for stem in stems:
         a = [t[f"{stem}.lora_A.weight"].astype(np.float64) for t in tensors]
         b = [t[f"{stem}.lora_B.weight"].astype(np.float64) / len(votes) for t in tensors]
-        whole += _squared(b, a)
+        whole += product_square(b, a)
         # mean(B) is the sum of the b, which are divided already.
-        off += _squared([*b, -np.sum(b, axis=0)], [*a, np.mean(a, axis=0)])
+        off += product_square([*b, -np.sum(b, axis=0)], [*a, np.mean(a, axis=0)])
     return sqrt(max(off, 0.0) / whole) if whole else 0.0
-
-
-def _squared(left: Sequence[Wide], right: Sequence[Wide]) -> float:
-    """The squared Frobenius norm of sum_k left_k right_k."""
-    u, v = np.concatenate(left, axis=1), np.concatenate(right, axis=0)
-    return float(np.sum((u.T @ u) * (v @ v.T)))
 
 
 def _cosine(start: FloatVector, end: FloatVector, vote: FloatVector, lengths: float) -> float:

@@ -4,16 +4,14 @@ Votes are summed in float64 in the order of client names, so the order of arriva
 One client's adapter is in memory at a time, however many clients there are.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedse import plugins
-from fedse.aggregate.norms import blocks, distance
+from fedse.aggregate.norms import Wide, blocks, distance
+from fedse.aggregate.step import Spread, step_length
 from fedse.config.schema import AggregateSection
-from fedse.plugins import Variants
 from fedse.types import Adapter, FloatVector
 
 
@@ -27,7 +25,7 @@ class Vote(NamedTuple):
 
 
 class Merge(Protocol):
-    """How variants are called; they live in AGGREGATES."""
+    """How variants are called; they live in AGGREGATES (fedse/aggregate/variants.py)."""
 
     def __call__(
         self, current: Adapter, votes: Sequence[Vote], *, settings: AggregateSection
@@ -60,25 +58,43 @@ def _weighted_mean(
     if not votes:
         return current
     ordered = sorted(votes, key=lambda vote: vote.client)
-    scales = _clip_scales(current, ordered) if settings.clip == "median" else [1.0] * len(ordered)
-    total: NDArray[np.float64] = np.zeros(current.spec.size)
+    norms = update_norms(current, ordered, settings)
+    scales = clip_scales(norms, settings)
+    total: Wide = np.zeros(current.spec.size)
     weights = [weight_of(vote) for vote in ordered]
     for vote, scale, weight in zip(ordered, scales, weights, strict=True):
         _add(total, current.vector, vote.load().vector, scale, weight)
     total /= sum(weights)
-    _extrapolate(total, current.vector, settings.step)
+
+    def spread() -> Spread:
+        lengths = [norm * scale for norm, scale in zip(norms, scales, strict=True)]
+        squares = [length**2 * weight for length, weight in zip(lengths, weights, strict=True)]
+        return Spread(sum(squares) / sum(weights), distance(current.vector, total) ** 2)
+
+    _extrapolate(total, current.vector, step_length(settings, spread))
     return Adapter(current.spec, total.astype(np.float32))
 
 
-def _clip_scales(current: Adapter, votes: Sequence[Vote]) -> list[float]:
-    norms = [distance(current.vector, vote.load().vector) for vote in votes]
+def update_norms(
+    current: Adapter, votes: Sequence[Vote], settings: AggregateSection
+) -> list[float]:
+    """The length of each vote's update, before clipping; 0 where no setting asks for lengths."""
+    if settings.clip == "none" and settings.step_rule == "fixed":
+        return [0.0] * len(votes)
+    return [distance(current.vector, vote.load().vector) for vote in votes]
+
+
+def clip_scales(norms: Sequence[float], settings: AggregateSection) -> list[float]:
+    """What each update is multiplied with so that none is longer than the lower median."""
+    if settings.clip == "none":
+        return [1.0] * len(norms)
     # The lower median is one of the norms, so for one or two clients the bound is a real update.
     bound = sorted(norms)[(len(norms) - 1) // 2]
     return [1.0 if norm <= bound else bound / norm for norm in norms]
 
 
 def _add(
-    total: NDArray[np.float64],
+    total: Wide,
     here: FloatVector,
     there: FloatVector,
     scale: float,
@@ -97,7 +113,7 @@ def _add(
         total[part] += step
 
 
-def _extrapolate(total: NDArray[np.float64], here: FloatVector, step: float) -> None:
+def _extrapolate(total: Wide, here: FloatVector, step: float) -> None:
     """`total` is `step` times as far from `here` as it was."""
     if step == 1.0:
         return
@@ -105,6 +121,3 @@ def _extrapolate(total: NDArray[np.float64], here: FloatVector, step: float) -> 
         total[part] -= here[part]
         total[part] *= step
         total[part] += here[part]
-
-
-AGGREGATES: Mapping[str, Merge] = Variants(plugins.AGGREGATES, {"mean": mean, "weighted": weighted})

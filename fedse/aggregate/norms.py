@@ -4,8 +4,11 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedse.types import FloatVector
+
+Wide = NDArray[np.float64]
 
 # Numbers per step; 8 MB in float64, small beside any real adapter.
 BLOCK = 1 << 20
@@ -25,7 +28,7 @@ def squared_norm(values: FloatVector) -> float:
     return total
 
 
-def distance(here: FloatVector, there: FloatVector) -> float:
+def distance(here: FloatVector, there: FloatVector | Wide) -> float:
     """The Euclidean distance from `here` to `there`."""
     total = 0.0
     for part in blocks(there.size):

@@ -26,6 +26,14 @@ def parse_adapter(data: bytes, spec: AdapterSpec, limits: AggregateSection) -> A
 
     The numbers stay where they are in `data`, which therefore must be immutable.
     """
+    require_layout(data, spec)
+    adapter = Adapter(spec, np.frombuffer(data, dtype="<f4", offset=len(spec.header)))
+    require_bounded(adapter, max_norm=limits.max_norm)
+    return adapter
+
+
+def require_layout(data: bytes, spec: AdapterSpec) -> None:
+    """Length and header are those that the spec implies."""
     if type(data) is not bytes:
         raise AdapterRejected("the adapter is not bytes")
     if len(data) != spec.nbytes:
@@ -33,9 +41,6 @@ def parse_adapter(data: bytes, spec: AdapterSpec, limits: AggregateSection) -> A
     start = len(spec.header)
     if data[:start] != spec.header:
         raise AdapterRejected("adapter header differs from the agreed spec")
-    adapter = Adapter(spec, np.frombuffer(data, dtype="<f4", offset=start))
-    require_bounded(adapter, max_norm=limits.max_norm)
-    return adapter
 
 
 def load_checked(read: Callable[[], bytes], spec: AdapterSpec) -> Adapter:
@@ -68,7 +73,7 @@ def shrink_to_bound(adapter: Adapter, *, max_norm: float) -> Adapter:
         return adapter
     vector = adapter.vector.copy()
     for name, part in adapter.spec.slices.items():
-        vector[part] *= np.float32(scales.get(_factor(name), 1.0))
+        vector[part] *= np.float32(scales.get(factor_of(name), 1.0))
     return Adapter(adapter.spec, vector)
 
 
@@ -86,9 +91,10 @@ def _factor_norms(adapter: Adapter) -> dict[str, float]:
     # A signalling NaN is reported by the processor; here it is found by its result.
     with np.errstate(invalid="ignore"):
         for name, tensor in adapter.tensors().items():
-            squares[_factor(name)] += squared_norm(tensor.reshape(-1))
+            squares[factor_of(name)] += squared_norm(tensor.reshape(-1))
     return {factor: sqrt(square) for factor, square in squares.items()}
 
 
-def _factor(name: str) -> str:
+def factor_of(name: str) -> str:
+    """A or B: the factor that the tensor of this name belongs to."""
     return "A" if ".lora_A." in name else "B"

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import tomlkit
 
 from fedse.adapters.base import spec_of
+from fedse.aggregate.factors import largest_reply, travelling_spec
 from fedse.api.checks import require_room, require_runnable
 from fedse.api.engines import Engine
 from fedse.config.file import dump_config, experiment_text, parse_config
@@ -77,8 +78,8 @@ def plan(source: Source, *, engine: Engine = "local", **changes: Any) -> Plan:
         episodes_per_round=config.rollout.episodes * clients,
         adapter_parameters=spec.size,
         adapter_bytes=spec.nbytes,
-        bytes_per_round_down=spec.nbytes * clients,
-        bytes_per_round_up_at_most=spec.nbytes * clients,
+        bytes_per_round_down=travelling_spec(spec, config).nbytes * clients,
+        bytes_per_round_up_at_most=largest_reply(spec, config) * clients,
         spec_digest=spec.digest,
         agreed_digest=config.agreed_digest(),
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from cyclopts import App, Parameter
 
 from fedse.adapters.base import spec_of
+from fedse.aggregate.factors import travelling_spec
 from fedse.api.checks import require_machine
 from fedse.api.engines import acting_engine
 from fedse.cli.display import Json
@@ -85,7 +86,7 @@ def preview(*, home: HomeOption = HERE, json: Json = False) -> None:
 
     opened = open_home(home)
     place = sorted(client.name for client in opened.config.clients).index(opened.card.site)
-    contents = preview_round(spec_of(opened.config), place=place)
+    contents = preview_round(travelling_spec(spec_of(opened.config), opened.config), place=place)
     if json:
         print(contents.model_dump_json())
         return

@@ -22,8 +22,8 @@ class Method(NamedTuple):
 
 
 STATIC = {"rollout.episodes": 0}
-# With one adapter there is no mean, so the step has no meaning.
-ALONE = {"aggregate.step": 1.0}
+# With one adapter there is no mean, so neither a step nor an outer optimiser has a meaning.
+ALONE = {"aggregate.step": 1.0, "aggregate.outer": "none"}
 POOLED = {"buffer.pooled": True, **ALONE}
 
 METHODS: Mapping[str, Method] = {

@@ -4,57 +4,17 @@ Sections are named after the stages of the method. What all clients must have in
 `Config.agreed_digest` covers; a client's own `[[clients]]` entry never comes from the server.
 """
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
-from pydantic import (
-    Field,
-    GetCoreSchemaHandler,
-    GetJsonSchemaHandler,
-    field_validator,
-    model_validator,
-)
-from pydantic_core import CoreSchema, PydanticCustomError
-from pydantic_core.core_schema import no_info_after_validator_function
+from pydantic import Field, field_validator, model_validator
 
 from fedse import plugins
 from fedse.config.hardware import EngineSection, TrainerSection
 from fedse.config.judging import EvalSection, GateSection, PersonalSection, SplitsSection
-from fedse.config.section import Fraction, Positive, Section
-from fedse.plugins import plugin_names, unknown
+from fedse.config.section import Fraction, Positive, Section, one_of
 from fedse.types import CLIENT_NAME, digest_of
 
 History = Literal["all", "demonstrations", "round"]
-
-
-class OneOf(NamedTuple):
-    """A name that is built in, or added by an installed package under an entry-point group."""
-
-    built_in: tuple[str, ...]
-    group: str
-
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        return no_info_after_validator_function(self.checked, handler(source))
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {**handler(schema), "enum": list(self.names)}
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return (*self.built_in, *plugin_names(self.group))
-
-    def checked(self, name: str) -> str:
-        # A built-in name needs no look at what is installed.
-        if name not in self.built_in and name not in self.names:
-            raise PydanticCustomError("one_of", unknown(name, self.names))
-        return name
-
-
-def one_of(*built_in: str, group: str) -> OneOf:
-    return OneOf(built_in, group)
 
 
 class RunSection(Section):
@@ -125,6 +85,9 @@ class TrainSection(Section):
     """Gradient clipping (the paper does not say)."""
     max_steps: Positive | None = None
     """Upper bound on optimiser steps per round; unset = whole epochs."""
+    factors: Literal["both", "a", "b", "alternate"] = "both"
+    """Which of LoRA's two factors is learned and sent (paper: both). `b` leaves A as it began
+    (FFA); `alternate` learns B in odd rounds and A in even ones (RoLoRA); `a` is refused."""
 
 
 class WarmstartSection(Section):
@@ -141,12 +104,28 @@ class WarmstartSection(Section):
 
 
 class AggregateSection(Section):
-    type: Annotated[str, one_of("mean", "weighted", group=plugins.AGGREGATES)] = "mean"
-    """How adapters are merged (paper: unweighted mean; weighted by buffer = its ablation)."""
+    type: Annotated[str, one_of("mean", "weighted", "product", group=plugins.AGGREGATES)] = "mean"
+    """How adapters are merged (paper: unweighted mean; weighted by buffer = its ablation);
+    `product` = the mean of the products B A, cut back to the agreed rank."""
     clip: Literal["none", "median"] = "median"
     """Scale updates longer than the median one down to it; `none` = the paper's plain mean."""
     step: Annotated[float, Field(gt=0)] = 1.0
     """How far to go towards the mean of the updates (paper: 1); above 1 goes beyond it."""
+    step_rule: Literal["fixed", "fedexp"] = "fixed"
+    """`fedexp` = as far as FedExP finds from the lengths of the updates, no less than `step`."""
+    step_max: Annotated[float, Field(gt=0)] = 10.0
+    """The longest step that `fedexp` may find."""
+    outer: Literal["none", "nesterov", "adam"] = "none"
+    """An optimiser that takes the mean update for its gradient: Nesterov's momentum (DiLoCo) or
+    Adam (FedAdam)."""
+    outer_lr: Annotated[float, Field(gt=0)] | None = None
+    """Its learning rate; unset = 0.7 for `nesterov`, 0.001 for `adam`."""
+    outer_momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    """Share of the earlier updates that it keeps; Adam's beta1."""
+    outer_decay: Annotated[float, Field(ge=0, lt=1)] = 0.99
+    """Share of the earlier squares that Adam keeps; its beta2."""
+    outer_floor: Annotated[float, Field(gt=0)] = 1e-3
+    """What Adam adds to the root of the squares; the larger, the less it adapts."""
     max_norm: Annotated[float, Field(gt=0)] = 1e4
     """A reply whose A or B factors are longer than this is excluded."""
     strikes: Annotated[int, Field(ge=0)] = 3
@@ -177,6 +156,8 @@ class ClientSection(Section):
     """[k, n]: this client's training tasks are every n-th from the k-th on; unset = all."""
     options: dict[str, Any] = {}  # noqa: RUF012 (pydantic copies it)
     """Arguments of the environment."""
+    rank: Positive | None = None
+    """Train at this LoRA rank, at most model.rank, to save memory here; unset = model.rank."""
     step_seconds: Annotated[float, Field(gt=0)] = 600.0
     """Seconds the environment may take for one answer; then the episode counts as broken. Only
     with `engine.type = "vllm"`, where environments run in threads of their own."""
@@ -234,14 +215,36 @@ class Config(Section):
             raise ValueError('trainer.precision = "4bit" needs engine.type = "vllm"')
         return self
 
+    @model_validator(mode="after")
+    def _combinable(self) -> "Config":
+        product, outer = self.aggregate.type == "product", self.aggregate.outer != "none"
+        factors, ranks = self.train.factors, [c.rank for c in self.clients if c.rank]
+        refused = {
+            'train.factors = "a" learns nothing, because B begins at zero': factors == "a",
+            'aggregate.type = "product" needs train.factors = "both"': product
+            and factors != "both",
+            'aggregate.type = "product" needs aggregate.outer = "none"': product and outer,
+            'train.factors = "alternate" needs aggregate.outer = "none", which would move the '
+            "factor that rests": factors == "alternate" and outer,
+            'clients.rank needs aggregate.type = "product"': bool(ranks) and not product,
+            f"clients.rank must be <= model.rank = {self.model.rank}": max(ranks, default=0)
+            > self.model.rank,
+        }
+        if any(refused.values()):
+            raise ValueError(next(reason for reason, found in refused.items() if found))
+        return self
+
     def client(self, name: str) -> ClientSection:
         return next(client for client in self.clients if client.name == name)
 
     def train_in(self, round: int) -> TrainSection:
         """How a client trains in this round: as in `train`, but for what the warm start changes."""
-        if round > self.warmstart.rounds:
-            return self.train
-        own = self.warmstart.model_dump(exclude={"rounds"}, exclude_none=True)
+        own: dict[str, Any] = {}
+        if round <= self.warmstart.rounds:
+            own = self.warmstart.model_dump(exclude={"rounds"}, exclude_none=True)
+        if self.train.factors == "alternate":
+            # B first: as long as it is zero, A has no gradient.
+            own["factors"] = "b" if round % 2 else "a"
         return self.train.model_copy(update=own)
 
     def agreed_digest(self) -> str:

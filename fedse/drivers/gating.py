@@ -49,7 +49,8 @@ def gate(
         if verdict.accepted:
             named = (*merged.excluded, *map(_suspected, sorted(without)))
             return Gated(merged._replace(excluded=named), _record(verdict, refused=False))
-    return Gated(whole._replace(adapter=current), _record(first, refused=True))
+    stays = whole._replace(adapter=current, moments=run.moments(index - 1))
+    return Gated(stays, _record(first, refused=True))
 
 
 class _Panel:

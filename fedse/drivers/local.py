@@ -15,6 +15,7 @@ from multiprocessing.synchronize import Lock
 from pathlib import Path
 from typing import Any
 
+from fedse.aggregate.factors import request_bytes
 from fedse.config.schema import Config
 from fedse.drivers.sites import OpenSite, Sites
 from fedse.drivers.workers import Workers, worker_processes
@@ -33,7 +34,7 @@ class InProcess:
     def __call__(
         self, request: Request, adapter: Adapter, *, skip: Collection[str] = ()
     ) -> Iterator[Delivery]:
-        data = adapter.to_bytes()
+        data = request_bytes(adapter, self._run.config)
         for client in self._run.config.clients:
             if client.name not in skip:
                 yield self._sites.answer(client.name, request, data, self._run.emit)
@@ -74,7 +75,7 @@ def _ask(
     *,
     skip: Collection[str] = (),
 ) -> Iterator[Delivery]:
-    data = adapter.to_bytes()
+    data = request_bytes(adapter, config)
     names = [client.name for client in config.clients if client.name not in skip]
     futures = [workers.submit(_answer, name, request, data) for name in names]
     for future in as_completed(futures):

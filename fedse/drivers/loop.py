@@ -4,18 +4,17 @@ A driver supplies one thing: a way to ask all members and receive their answers.
 driver and a Flower deployment differ in transport only.
 """
 
-import hashlib
-from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 
 from fedse.adapters.base import initial_adapter
 from fedse.adapters.peft_folder import export_whole
 from fedse.aggregate.drift import drift_of
+from fedse.aggregate.factors import reply_spec, travelling_spec, with_resting_factor
 from fedse.aggregate.quarantine import StrikeHistory, quarantined, strike_history
 from fedse.aggregate.validate import cap_lessons, load_checked, shrink_to_bound
-from fedse.config.schema import Config
 from fedse.drivers.gating import gate
+from fedse.drivers.replies import ExpectedReply, exclusion_of
 from fedse.errors import RunError
 from fedse.ledger.chain import Ledger
 from fedse.ledger.record import note_end, note_round, run_ledger
@@ -54,8 +53,9 @@ def _final_eval(run: Run, ask: Ask, rounds: int, final: Adapter, past: StrikeHis
     if not run.config.eval.episodes or len(run.evals(rounds)) >= len(run.config.clients) - len(out):
         return
     answered: set[str] = set()
+    expected = ExpectedReply(final, run.spec)
     for delivery in ask(_request(run, rounds + 1, final, train=False), final, skip=out):
-        if delivery.client not in out and not _exclusion(run, delivery, answered, ()):
+        if delivery.client not in out and not exclusion_of(run, delivery, answered, expected):
             _record_eval(run, rounds, delivery.client, delivery.stats)
             answered.add(delivery.client)
 
@@ -64,8 +64,9 @@ def _round(
     run: Run, ask: Ask, index: int, clock: Clock, past: StrikeHistory, ledger: Ledger
 ) -> RoundResult:
     started, current = clock(), run.adapter(index - 1)
+    returned = reply_spec(run.spec, run.config, round=index)
     run.emit("round.started", round=index, rounds=run.config.run.rounds)
-    answers, faults = _collect(run, ask, index, current, past)
+    answers, faults = _collect(run, ask, index, ExpectedReply(current, returned), past)
     run.emit("aggregate.started", round=index, answers=len(answers))
     merged, gated = _merge(run, index, current, answers), None
     if run.config.gate.episodes:
@@ -78,13 +79,15 @@ def _round(
         index=index,
         before=current.digest,
         after=run.store(merged.adapter),
+        moments=tuple(run.store(moment) for moment in merged.moments),
         voters=merged.voters,
         abstained=merged.abstained,
         excluded=excluded,
         absent=_absent(run, answers, faults),
         stats={client: answers[client].stats for client in sorted(answers)},
-        bytes_down=run.spec.nbytes * (len(run.config.clients) - len(_quarantined(run, past))),
-        bytes_up=run.spec.nbytes * len(merged.voters),
+        bytes_down=travelling_spec(run.spec, run.config).nbytes
+        * (len(run.config.clients) - len(_quarantined(run, past))),
+        bytes_up=returned.nbytes * len(merged.voters),
         seconds=clock() - started,
         drift=_drift(run, current, merged, answers),
         gate=gated,
@@ -104,9 +107,10 @@ def _commit(run: Run, ledger: Ledger, result: RoundResult) -> None:
 
 
 def _collect(
-    run: Run, ask: Ask, index: int, current: Adapter, past: StrikeHistory
+    run: Run, ask: Ask, index: int, expected: ExpectedReply, past: StrikeHistory
 ) -> tuple[dict[str, Answer], list[Exclusion]]:
     """The replies that can be used, and the exclusions; members in quarantine are not asked."""
+    current = expected.current
     out, stale = _quarantined(run, past), past.adapters - {current.digest}
     answers: dict[str, Answer] = {}
     faults = list(out.values())
@@ -115,12 +119,12 @@ def _collect(
     for delivery in ask(_request(run, index, current, train=True), current, skip=out):
         if delivery.client in out:
             continue
-        exclusion = delivery.exclusion or _exclusion(run, delivery, answers, stale)
+        exclusion = delivery.exclusion or exclusion_of(run, delivery, answers, expected, stale)
         _announce(run, index, delivery._replace(exclusion=exclusion))
         if exclusion:
             faults.append(exclusion)
         else:
-            answers[delivery.client] = _hold(run, index, delivery)
+            answers[delivery.client] = _hold(run, index, delivery, expected)
     return answers, faults
 
 
@@ -135,7 +139,7 @@ def _merge(run: Run, index: int, current: Adapter, answers: dict[str, Answer]) -
     for client, stats, read in answers.values():
         lessons = {"buffered": cap_lessons(stats.buffered, run.config, round=index)}
         capped.append(Answer(client, stats.model_copy(update=lessons), read))
-    merged = server_round(current, capped, run.config)
+    merged = server_round(current, capped, run.config, moments=run.moments(index - 1))
     adapter = shrink_to_bound(merged.adapter, max_norm=run.config.aggregate.max_norm)
     return merged._replace(adapter=adapter)
 
@@ -169,42 +173,12 @@ def _request(run: Run, index: int, adapter: Adapter, *, train: bool) -> Request:
     )
 
 
-def _exclusion(
-    run: Run, delivery: Delivery, answered: Collection[str], stale: Collection[str]
-) -> Exclusion | None:
-    """Why a delivery that arrived cannot be used; None = it can."""
-    client, stats, adapter, _ = delivery
-    config = run.config
-    if client not in {member.name for member in config.clients}:
-        return Exclusion(client=client, kind="failed", reason="is not a member of this experiment")
-    if client in answered:
-        return Exclusion(client=client, kind="failed", reason="answered twice in one round")
-    broken = ""
-    if _too_many(stats, config):
-        broken = "counts more episodes than it was asked to play"
-    elif adapter is not None and len(adapter) != run.spec.nbytes:
-        broken = f"adapter of {len(adapter)} bytes, expected {run.spec.nbytes}"
-    elif adapter is not None and hashlib.sha256(adapter).hexdigest() in stale:
-        broken = "sent back the global adapter of an earlier round"
-    return Exclusion(client=client, kind="rejected", reason=broken) if broken else None
-
-
-def _too_many(stats: ClientStats, config: Config) -> bool:
-    asked = config.eval.episodes, config.eval.home
-    counted = (
-        (stats.played, config.rollout.episodes),
-        *zip((stats.eval_played, stats.home_played), asked, strict=True),
-        *zip((stats.personal_played, stats.personal_home_played), asked, strict=True),
-    )
-    return any(played > most for played, most in counted)
-
-
-def _hold(run: Run, index: int, delivery: Delivery) -> Answer:
-    """The reply with its adapter on disk, so that a thousand of them fit in memory."""
+def _hold(run: Run, index: int, delivery: Delivery, expected: ExpectedReply) -> Answer:
+    """The reply with its whole adapter on disk, so that a thousand of them fit in memory."""
     if delivery.adapter is None:
         return Answer(delivery.client, delivery.stats, None)
     kept = _inbox(run) / f"{index}-{delivery.client}"
-    kept.write_bytes(delivery.adapter)
+    kept.write_bytes(with_resting_factor(delivery.adapter, expected.returned, expected.current))
     return Answer(delivery.client, delivery.stats, kept.read_bytes)
 
 

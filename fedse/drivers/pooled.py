@@ -7,7 +7,9 @@ place. It differs from the local driver only in who trains on what.
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from fedse.aggregate.factors import learned_part, reply_spec, request_bytes
 from fedse.config.schema import Config, TrainSection
 from fedse.drivers.sites import OpenSite, Sites
 from fedse.method.site import Site
@@ -34,7 +36,7 @@ class Pooled:
     def __call__(
         self, request: Request, adapter: Adapter, *, skip: Collection[str] = ()
     ) -> Iterator[Delivery]:
-        data = adapter.to_bytes()
+        data = request_bytes(adapter, self._run.config)
         names = [client.name for client in self._run.config.clients if client.name not in skip]
         deliveries = [self._sites.answer(name, request, data, self._run.emit) for name in names]
         sound = [delivery for delivery in deliveries if not delivery.exclusion]
@@ -43,7 +45,7 @@ class Pooled:
             return
         fitted = self._fit([delivery.client for delivery in sound], request, adapter)
         for delivery in deliveries:
-            yield delivery if delivery.exclusion else _with_adapter(delivery, fitted)
+            yield delivery if delivery.exclusion else self._with_adapter(delivery, fitted, request)
 
     def close(self) -> None:
         """No file of a client is open any more."""
@@ -61,10 +63,22 @@ class Pooled:
         settings = _for_all(self._run.config).train_in(request.round)
         return self._trainable[clients[0]].fit(adapter, lessons, settings, seed)
 
+    def _with_adapter(
+        self, delivery: Delivery, fitted: Fitted | None, request: Request
+    ) -> Delivery:
+        if fitted is None:
+            return delivery._replace(adapter=None)
+        learned = {"loss": fitted.loss, "steps": fitted.steps}
+        stats = delivery.stats.model_copy(update=learned)
+        returned = reply_spec(self._run.spec, self._run.config, round=request.round)
+        data = learned_part(fitted.adapter, returned).to_bytes()
+        return Delivery(delivery.client, stats, data)
+
 
 def _for_all(config: Config) -> Config:
-    """The settings with as many optimiser steps allowed as all clients would do together."""
-    changed = {}
+    """The settings with the steps of all clients together, and the whole rank."""
+    clients = tuple(client.model_copy(update={"rank": None}) for client in config.clients)
+    changed: dict[str, Any] = {"clients": clients}
     for name in ("train", "warmstart"):
         section = getattr(config, name)
         most = section.max_steps
@@ -77,11 +91,3 @@ def _unchanged(
     start: Adapter, lessons: Sequence[Trajectory], settings: TrainSection, seed: int
 ) -> Fitted:
     return Fitted(start, loss=0.0, steps=0)
-
-
-def _with_adapter(delivery: Delivery, fitted: Fitted | None) -> Delivery:
-    if fitted is None:
-        return delivery._replace(adapter=None)
-    learned = {"loss": fitted.loss, "steps": fitted.steps}
-    stats = delivery.stats.model_copy(update=learned)
-    return Delivery(delivery.client, stats, fitted.adapter.to_bytes())

@@ -7,8 +7,10 @@ Paper, one round: 1 reset to the global adapter, 2 explore, 3 filter, 4 accumula
 from collections.abc import Sequence
 from functools import partial
 
-from fedse.aggregate.merge import AGGREGATES, Vote
+from fedse.aggregate.merge import Vote
+from fedse.aggregate.outer import Moments, outer_step
 from fedse.aggregate.validate import load_checked, parse_adapter
+from fedse.aggregate.variants import AGGREGATES
 from fedse.config.schema import Config
 from fedse.errors import AdapterRejected
 from fedse.events import Emit
@@ -75,22 +77,25 @@ def explore(
     return played
 
 
-def server_round(current: Adapter, answers: Sequence[Answer], config: Config) -> Merged:
+def server_round(
+    current: Adapter, answers: Sequence[Answer], config: Config, *, moments: Moments = ()
+) -> Merged:
     """The next global adapter; no bit of it depends on the order or on who was excluded."""
     votes: list[Vote] = []
     excluded: list[Exclusion] = []
+    settings = config.aggregate
     for client, stats, read in answers:
         if read is None:
             continue
         try:
-            parse_adapter(read(), current.spec, config.aggregate)
+            parse_adapter(read(), current.spec, settings)
         except AdapterRejected as rejection:
             excluded.append(Exclusion(client=client, kind="rejected", reason=str(rejection)))
         else:
             votes.append(Vote(client, partial(load_checked, read, current.spec), stats.buffered))
-    merge = AGGREGATES[config.aggregate.type]
+    merged = AGGREGATES[settings.type](current, votes, settings=settings)
     return Merged(
-        adapter=merge(current, votes, settings=config.aggregate),
+        *outer_step(current, merged, moments, settings),
         voters=tuple(sorted(vote.client for vote in votes)),
         abstained=tuple(sorted(answer.client for answer in answers if answer.read is None)),
         excluded=tuple(sorted(excluded, key=lambda exclusion: exclusion.client)),

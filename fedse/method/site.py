@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from fedse.agent.policy import Policy
+from fedse.aggregate.outer import Moments
 from fedse.config.judging import SplitsSection
 from fedse.config.schema import TrainSection
 from fedse.envs.base import Env, EnvFactory
@@ -82,6 +83,8 @@ class Merged(NamedTuple):
     """The next global adapter and whose work it is."""
 
     adapter: Adapter
+    moments: Moments
+    """What the outer optimiser remembers for the next round."""
     voters: tuple[str, ...]
     abstained: tuple[str, ...]
     excluded: tuple[Exclusion, ...]

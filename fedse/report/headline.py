@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from fedse.aggregate.factors import largest_reply
 from fedse.report.facts import RunFacts
 from fedse.stats.rates import change, micro, rates
 
@@ -64,11 +65,14 @@ def _success_tile(facts: RunFacts) -> list[Tile]:
 
 
 def _left_tile(facts: RunFacts) -> Tile:
-    sent = [sum(name in r.voters for r in facts.results) for name in facts.clients]
+    sent = [
+        sum(r.bytes_up // len(r.voters) for r in facts.results if name in r.voters)
+        for name in facts.clients
+    ]
     low, high = min(sent), max(sent)
     most = "" if low == high else " at most"
-    each = f"adapters only, {facts.spec.nbytes / 1e6:.2f} MB per round"
-    return Tile(f"{high * facts.spec.nbytes / 1e6:.2f} MB", f"left each client{most}", each)
+    each = f"adapters only, {largest_reply(facts.spec, facts.config) / 1e6:.2f} MB per round"
+    return Tile(f"{high / 1e6:.2f} MB", f"left each client{most}", each)
 
 
 def _raw_tile(facts: RunFacts) -> Tile:

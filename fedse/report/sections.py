@@ -153,7 +153,8 @@ def traffic(facts: RunFacts, id: str) -> PageSection:
     each = facts.spec.nbytes / 1e6
     lead = (
         f"What does the federation cost in communication? One adapter is {each:.2f} MB "
-        f"({facts.spec.size:,} float32 numbers); a client receives one per round and sends one."
+        f"({facts.spec.size:,} float32 numbers); a client receives one per round and sends "
+        + ("one." if facts.config.train.factors == "both" else "the factor that it learned.")
     )
     return PageSection(id, "Communication", lead, [figure])
 

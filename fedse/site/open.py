@@ -8,6 +8,7 @@ from typing import Any
 from fedse.adapters.base import base_path, spec_of
 from fedse.agent.policy import Dialogue
 from fedse.agent.prompt import Encoder
+from fedse.aggregate.ranks import at_rank, cut_down, filled_up
 from fedse.config.file import check_command
 from fedse.config.schema import ClientSection, Config, TrainSection
 from fedse.envs.base import Env, EnvFactory, make_env
@@ -42,7 +43,7 @@ def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], fl
     if buffer.newest(config.run.name) is None:  # once, as beginning an episode may be costly
         require_prompt_fits(make, encoder, config, member)
     make_policy = policy_maker(config, path, spec, encoder, home)
-    trainer = trainer_for(path, spec, config.trainer)
+    trainer = trainer_for(path, at_rank(spec, member.rank), config.trainer)
 
     def prepare(lessons: Iterable[Trajectory]) -> list[Trajectory]:
         return [encoder.tokenized(env.system_prompt, lesson) for lesson in lessons]
@@ -52,9 +53,9 @@ def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], fl
     ) -> Fitted:
         context = config.rollout.context
         with engine_asleep(config.engine):
-            return trainer.fit(
-                start, prepare(lessons), settings=settings, context=context, seed=seed
-            )
+            small, taught = cut_down(start, trainer.spec), prepare(lessons)
+            fitted = trainer.fit(small, taught, settings=settings, context=context, seed=seed)
+        return fitted._replace(adapter=filled_up(fitted.adapter, spec))
 
     keep = KeepInBuffer(buffer, config, client, spec)
     play = recording(choose_play(env, encoder, keep, config, member), buffer, config)

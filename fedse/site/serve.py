@@ -5,6 +5,13 @@ or this process died) is answered with the same bytes instead of being worked on
 it has a line in the client's ledger before it leaves; without that line nothing leaves.
 """
 
+from fedse.adapters.base import initial_adapter
+from fedse.aggregate.factors import (
+    learned_part,
+    reply_spec,
+    travelling_spec,
+    with_resting_factor,
+)
 from fedse.aggregate.validate import parse_adapter
 from fedse.config.schema import Config
 from fedse.errors import RunError, WireError
@@ -27,13 +34,20 @@ def serve(request: Request, data: bytes, site: Site, config: Config, *, emit: Em
     fresh = done is None
     if done is None:
         update = _work(request, current, site, config, emit)
-        done = SiteReply(update.stats, update.adapter.to_bytes() if update.adapter else None)
+        done = SiteReply(update.stats, _returned(update.adapter, config, request.round))
         site.buffer.finish(*key, done)
     if site.home is not None:
         entry = answer_entry(key, done, received=request.adapter, bytes_down=len(data))
         note_answer(site.home, site.client, entry, fresh=fresh, clock=site.clock)
     emit("upload.started", client=site.client, round=request.round, bytes=len(done.adapter or b""))
     return done
+
+
+def _returned(adapter: Adapter | None, config: Config, round: int) -> bytes | None:
+    """What leaves of an adapter: the factors that were learned."""
+    if adapter is None:
+        return None
+    return learned_part(adapter, reply_spec(adapter.spec, config, round=round)).to_bytes()
 
 
 def check_request(request: Request, data: bytes, config: Config, spec: AdapterSpec) -> Adapter:
@@ -52,10 +66,19 @@ def check_request(request: Request, data: bytes, config: Config, spec: AdapterSp
             "the server's base model or adapter layout differs from this client's",
             hint="compare model.base, model.rank and model.targets on both sides",
         )
-    adapter = parse_adapter(data, spec, config.aggregate)
+    adapter = parse_adapter(_received(data, config, spec), spec, config.aggregate)
     if adapter.digest != request.adapter:
         raise WireError("the adapter is not the one the request names")
     return adapter
+
+
+def _received(data: bytes, config: Config, spec: AdapterSpec) -> bytes:
+    """The bytes of the whole adapter; a factor that never travels is as every run begins."""
+    travelling = travelling_spec(spec, config)
+    if travelling == spec:
+        return data
+    begun = initial_adapter(spec, seed=config.run.seed)
+    return with_resting_factor(data, travelling, begun)
 
 
 def _work(

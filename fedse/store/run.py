@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from fedse.aggregate.validate import parse_adapter
+from fedse.aggregate.validate import load_checked, parse_adapter, require_layout
 from fedse.config.schema import Config
 from fedse.errors import StoreError, boundary
 from fedse.events import Fact, Observer
@@ -88,10 +88,16 @@ class Run:
 
     def load(self, digest: str) -> Adapter:
         """The stored adapter of that digest, checked against it."""
-        adapter = parse_adapter(self.read(digest), self.spec, self.config.aggregate)
-        if adapter.digest != digest:
-            raise StoreError(f"blob {digest} has digest {adapter.digest}: the file was changed")
-        return adapter
+        return _unchanged(
+            parse_adapter(self.read(digest), self.spec, self.config.aggregate), digest
+        )
+
+    def moments(self, round: int) -> tuple[Adapter, ...]:
+        """What the outer optimiser remembered after `round`; nothing where there is none."""
+        row = self._db.execute("SELECT result FROM round WHERE idx = ?", (round,)).fetchone()
+        if row is None or row[0] is None:
+            return ()
+        return tuple(map(self._moment, RoundResult.model_validate_json(row[0]).moments))
 
     def read(self, digest: str) -> bytes:
         with boundary(StoreError, f"blob {digest}"):
@@ -105,9 +111,10 @@ class Run:
         return adapter.digest
 
     def commit(self, result: RoundResult) -> None:
-        """The round counts from here on, whatever happens next; its adapter was stored before."""
-        if not self._blob(result.after).exists():
-            raise StoreError(f"round {result.index} names blob {result.after}, which is not stored")
+        """The round counts from here on, whatever happens next; its blobs were stored before."""
+        for digest in (result.after, *result.moments):
+            if not self._blob(digest).exists():
+                raise StoreError(f"round {result.index} names blob {digest}, which is not stored")
         self._insert(result.index, result.after, result.model_dump_json())
 
     def results(self) -> Iterator[RoundResult]:
@@ -159,5 +166,17 @@ class Run:
         with boundary(StoreError, f"commit of round {index}"):
             self._db.execute("INSERT INTO round VALUES (?, ?, ?)", (index, digest, result))
 
+    def _moment(self, digest: str) -> Adapter:
+        # No norm bounds it: a velocity is longer than the updates it is made of.
+        data = self.read(digest)
+        require_layout(data, self.spec)
+        return _unchanged(load_checked(lambda: data, self.spec), digest)
+
     def _blob(self, digest: str) -> Path:
         return self.path / "blobs" / f"{digest}.safetensors"
+
+
+def _unchanged(adapter: Adapter, digest: str) -> Adapter:
+    if adapter.digest != digest:
+        raise StoreError(f"blob {digest} has digest {adapter.digest}: the file was changed")
+    return adapter

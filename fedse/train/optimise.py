@@ -54,6 +54,17 @@ def take_steps(
     However a batch is divided, its gradient is that of the mean over all its agent's tokens, of
     which it has at least one.
     """
+    with _resting(model, settings.factors):
+        yield from _take_steps(model, batches, settings, place, share)
+
+
+def _take_steps(
+    model: Any,
+    batches: Sequence[Sequence[Lesson]],
+    settings: TrainSection,
+    place: TrainerSection,
+    share: Share,
+) -> Iterator[StepTaken]:
     parameters = [p for p in model.parameters() if p.requires_grad]
     optimizer = AdamW(parameters, lr=settings.lr, weight_decay=0.0)
     # Cosine to zero without warm-up, as published.
@@ -73,6 +84,20 @@ def take_steps(
             optimizer.zero_grad()
             tokens = sum(len(lesson.token_ids) for lesson in lessons)
             yield StepTaken(loss, tokens, sum(map(padded_tokens, pieces)))
+
+
+@contextmanager
+def _resting(model: Any, factors: str) -> Iterator[None]:
+    """Inside, the factor that is not learned has no gradient; afterwards both have one again."""
+    resting = {"a": ".lora_B.", "b": ".lora_A."}.get(factors)
+    frozen = [p for name, p in model.named_parameters() if resting and resting in name]
+    for parameter in frozen:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in frozen:
+            parameter.requires_grad_(True)
 
 
 @contextmanager

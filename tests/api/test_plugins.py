@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import fedse
-from fedse.aggregate.merge import AGGREGATES
+from fedse.aggregate.variants import AGGREGATES
 from fedse.config.file import parse_config
 from fedse.config.keys import explain
 from fedse.drivers.run import run_local
@@ -72,7 +72,7 @@ def test_installed_variants_are_used_by_a_run(tmp_path: Path):
 def test_installed_variants_are_listed():
     assert "sample-coin" in fedse.env_names()
     assert fedse.make_env("sample-coin", {"tasks": 3}).name == "sample-coin"
-    assert list(AGGREGATES) == ["mean", "weighted", "sample-first"]
+    assert list(AGGREGATES) == ["mean", "weighted", "product", "sample-first"]
     assert "sample-short" in SELECTS
     assert len(SELECTS) == 3
 

@@ -45,11 +45,15 @@ def test_a_method_changes_its_own_settings_only(name: str):
 
 
 def test_where_nothing_is_averaged_nothing_is_stepped_beyond():
-    far = with_settings(CONFIG, {"aggregate.step": 3.0})
-    steps = {name: {c.aggregate.step for c in apply_method(far, name)} for name in METHODS}
+    far = with_settings(CONFIG, {"aggregate.step": 3.0, "aggregate.outer": "nesterov"})
+    steps = {
+        name: {(c.aggregate.step, c.aggregate.outer) for c in apply_method(far, name)}
+        for name in METHODS
+    }
     alone = {"local-static", "local-evolve", "central-static", "central-evolve"}
     assert alone < set(METHODS)
-    assert steps == {name: {1.0 if name in alone else 3.0} for name in METHODS}
+    still, moving = (1.0, "none"), (3.0, "nesterov")
+    assert steps == {name: {still if name in alone else moving} for name in METHODS}
 
 
 def test_alone_means_one_experiment_per_client():

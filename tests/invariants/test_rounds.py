@@ -9,8 +9,15 @@ from pathlib import Path
 import pytest
 
 from fedse.adapters.base import initial_adapter
+from fedse.aggregate.factors import reply_spec
 from fedse.config.judging import EvalSection
-from fedse.config.schema import ClientSection, Config, RolloutSection
+from fedse.config.schema import (
+    AggregateSection,
+    ClientSection,
+    Config,
+    RolloutSection,
+    TrainSection,
+)
 from fedse.config.schema import RunSection as RunSection
 from fedse.drivers.run import run_local
 from fedse.errors import RunError
@@ -26,9 +33,19 @@ def zero() -> float:
     return 0.0
 
 
-def config(clients: int = 3, rounds: int = 3, workers: int = 1, seed: int = 0) -> Config:
+def config(
+    clients: int = 3,
+    rounds: int = 3,
+    workers: int = 1,
+    seed: int = 0,
+    outer: str = "none",
+    factors: str = "both",
+    merge: str = "mean",
+) -> Config:
     names = [f"c{i}" for i in range(clients)]
     return Config(
+        train=TrainSection(factors=factors),
+        aggregate=AggregateSection(outer=outer, type=merge),
         run=RunSection(rounds=rounds, workers=workers, seed=seed),
         rollout=RolloutSection(episodes=6, batch=4),
         eval=EvalSection(episodes=4),
@@ -65,6 +82,63 @@ def test_the_order_of_clients_in_the_file_does_not_matter(tmp_path: Path):
     cfg = config()
     reverse = cfg.model_copy(update={"clients": tuple(reversed(cfg.clients))})
     assert final_digest(tmp_path / "a", cfg) == final_digest(tmp_path / "b", reverse)
+
+
+@pytest.mark.parametrize("outer", ["nesterov", "adam"])
+def test_what_the_outer_optimiser_remembers_is_of_the_committed_round(tmp_path: Path, outer: str):
+    """Read back from the folder, it is what a run of all rounds in one life goes on with."""
+    whole, plain = config(outer=outer), config()
+    end = final_digest(tmp_path / "whole", whole)
+    for rounds in (1, 2, 3):
+        final_digest(tmp_path / "parts", config(rounds=rounds, outer=outer))
+    assert final_digest(tmp_path / "parts", whole) == end != final_digest(tmp_path / "p", plain)
+    run = open_run(tmp_path / "whole", whole)
+    remembered = [[m.digest for m in run.moments(index)] for index in range(4)]
+    assert [len(digests) for digests in remembered] == [0, *[len(remembered[1])] * 3]
+    assert [list(result.moments) for result in run.results()] == remembered[1:]
+    assert len({digests[0] for digests in remembered[1:]}) == 3
+
+
+def test_the_velocity_of_a_round_goes_on_in_the_next(tmp_path: Path):
+    """v = 0.9 v + d, and the adapter moves by 0.7 (d + 0.9 v): so much is known without d."""
+    cfg = config(outer="nesterov")
+    final_digest(tmp_path, cfg)
+    run = open_run(tmp_path, cfg)
+    for index in (2, 3):
+        before, after = (run.moments(i)[0].vector.astype(float) for i in (index - 1, index))
+        move = run.adapter(index).vector - run.adapter(index - 1).vector
+        assert move == pytest.approx(0.7 * (1.9 * after - 0.9 * before), abs=1e-6)
+
+
+@pytest.mark.parametrize("factors", ["both", "b", "alternate"])
+@pytest.mark.parametrize("pooled", [False, True])
+def test_the_factor_that_rests_keeps_its_bits_and_does_not_travel(
+    tmp_path: Path, factors: str, pooled: bool
+):
+    cfg = config(factors=factors)
+    cfg = cfg.model_copy(update={"buffer": cfg.buffer.model_copy(update={"pooled": pooled})})
+    final_digest(tmp_path, cfg)
+    run = open_run(tmp_path, cfg)
+    a, b = (tensor.name for tensor in run.spec.tensors)
+    learned = {"both": [{a, b}] * 3, "b": [{b}] * 3, "alternate": [{b}, {a}, {b}]}[factors]
+    for index, result in enumerate(run.results(), start=1):
+        before, after = (run.adapter(i).tensors() for i in (index - 1, index))
+        changed = {name for name in after if before[name].tobytes() != after[name].tobytes()}
+        assert changed == learned[index - 1]
+        returned = reply_spec(run.spec, cfg, round=index)
+        assert {tensor.name for tensor in returned.tensors} == changed
+        assert result.voters == ("c0", "c1", "c2")
+        assert result.bytes_up == 3 * returned.nbytes
+        # A never changes with "b", so it is not sent either; in turns everything is.
+        sent = returned if factors == "b" else run.spec
+        assert result.bytes_down == 3 * sent.nbytes
+
+
+def test_products_are_merged_by_the_loop_too(tmp_path: Path):
+    first, again = (final_digest(tmp_path / name, config(merge="product")) for name in "ab")
+    assert first == again != final_digest(tmp_path / "c", config())
+    alone = config(clients=1, merge="product")
+    assert final_digest(tmp_path / "d", alone) == final_digest(tmp_path / "e", config(clients=1))
 
 
 def test_spreading_over_processes_changes_no_bit(tmp_path: Path):
@@ -125,7 +199,7 @@ def run_until_killed(path, left):
         left -= 1
         if left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
-    run = open_run(path, config({clients}), observers=[observe])
+    run = open_run(path, config({clients}, outer="{outer}"), observers=[observe])
     run_local(run, clock=zero, open_site=open_toy_site)
 
 # A copy of this process for each run: importing takes longer than the run itself.
@@ -140,15 +214,16 @@ for path, number in zip(sys.argv[1::2], sys.argv[2::2]):
 
 def kill_at(cfg: Config, *runs: tuple[Path, int]) -> list[int]:
     """Each run went on in its folder until the event of that number; the exit codes."""
-    code = KILLED_RUNS.format(clients=len(cfg.clients))
+    code = KILLED_RUNS.format(clients=len(cfg.clients), outer=cfg.aggregate.outer)
     command = [sys.executable, "-c", code, *(str(word) for run in runs for word in run)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return [int(line) for line in done.stdout.splitlines()]
 
 
-def test_kill_nine_at_any_event_changes_no_bit(tmp_path: Path):
+@pytest.mark.parametrize("outer", ["none", "nesterov", "adam"])
+def test_kill_nine_at_any_event_changes_no_bit(tmp_path: Path, outer: str):
     """Every event of the run is a kill point; the six of the threat model are among them."""
-    small = config(clients=2)
+    small = config(clients=2, outer=outer)
     undisturbed = final_digest(tmp_path / "whole", small)
     events = (tmp_path / "whole" / "events.jsonl").read_text().splitlines()
     named = {"rollout.started", "train.started", "upload.started"}

@@ -80,6 +80,23 @@ def test_a_round_that_names_no_stored_adapter_is_not_committed(run: Run):
     assert (run.committed, list(run.results())) == (0, [])
 
 
+def test_what_an_optimiser_remembers_is_stored_before_the_round_and_read_with_it(run: Run):
+    run.begin(toy_adapter(SPEC, 0))
+    # Longer than a reply may be: no reply, so no bound of replies holds for it.
+    moment = toy_adapter(SPEC, 2, scale=1e6)
+    after = run.store(toy_adapter(SPEC, 1))
+    named = result(1, after).model_copy(update={"moments": (moment.digest,)})
+    with pytest.raises(StoreError, match=rf"names blob {moment.digest}, which is not stored"):
+        run.commit(named)
+    run.store(moment)
+    run.commit(named)
+    assert run.moments(0) == ()
+    assert [found.digest for found in run.moments(1)] == [moment.digest]
+    blob_of(run, moment.digest).write_bytes(toy_adapter(SPEC, 3).to_bytes())
+    with pytest.raises(StoreError, match=f"blob {moment.digest} has digest"):
+        run.moments(1)
+
+
 def test_a_round_is_committed_once(run: Run):
     run.begin(toy_adapter(SPEC, 0))
     first = result(1, run.store(toy_adapter(SPEC, 1)))

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from flwr.app import Message
 from flwr.serverapp import Grid
 
+from fedse.aggregate.factors import reply_spec, request_bytes
 from fedse.aggregate.validate import parse_adapter
 from fedse.errors import AdapterRejected, WireError
 from fedse.flower.messages.wire import read_reply, request_content
@@ -60,7 +61,8 @@ class GridAsk:
     def __call__(
         self, request: Request, adapter: Adapter, *, skip: Collection[str] = ()
     ) -> Iterator[Delivery]:
-        content = request_content(request.model_dump(mode="json"), adapter.to_bytes())
+        sent = request_bytes(adapter, self._run.config)
+        content = request_content(request.model_dump(mode="json"), sent)
         asking, well = self._begin(request, len(self._members) - len(skip)), set[str]()
         while True:
             due = asking.due(self._nodes(request.round, skip), time.monotonic())
@@ -116,13 +118,13 @@ class GridAsk:
                 asking.faltered(node, delivery.fault, time.monotonic())
                 continue
             self._took[node] = time.monotonic() - asking.begun
-            self._late.expect(asking.answered(node, self._worth(delivery)))
+            self._late.expect(asking.answered(node, self._worth(delivery, sent.round)))
             self._late.counted(sent.round, node, delivery.adapter or b"")
             yield delivery, node
             if asking.enough():
                 return
 
-    def _worth(self, delivery: Delivery) -> ReplyValue:
+    def _worth(self, delivery: Delivery, round: int) -> ReplyValue:
         """Only a vote that will count brings a round nearer to its goal."""
         if delivery.fault:
             return ReplyValue.NOTHING
@@ -130,8 +132,9 @@ class GridAsk:
             return ReplyValue.NO_VOTE
         limits = self._run.config.aggregate
         if limits.goal:
+            returned = reply_spec(self._run.spec, self._run.config, round=round)
             try:
-                parse_adapter(delivery.adapter, self._run.spec, limits)
+                parse_adapter(delivery.adapter, returned, limits)
             except AdapterRejected:
                 return ReplyValue.NOTHING
         return ReplyValue.VOTE
