@@ -19,6 +19,14 @@ from pydantic_core.core_schema import no_info_after_validator_function
 from fedse import plugins
 from fedse.config.hardware import EngineSection, TrainerSection
 from fedse.config.section import Fraction, Positive, Section
+from fedse.config.training import (
+    TrainSection,
+    WarmstartSection,
+    arc_of,
+    require_one_warm_length,
+    warm_training,
+)
+from fedse.course import Arc
 from fedse.plugins import plugin_names, unknown
 from fedse.types import CLIENT_NAME, digest_of
 
@@ -113,32 +121,6 @@ class BufferSection(Section):
     """Keep every episode, also failed and held-out ones, for `fedse view`; never learned from."""
 
 
-class TrainSection(Section):
-    epochs: Positive = 2
-    """Passes over the whole buffer per round (paper: 2)."""
-    lr: Annotated[float, Field(gt=0)] = 5e-5
-    """Peak learning rate of AdamW (paper: 5e-5), cosine to zero, no warm-up."""
-    batch: Positive = 8
-    """Trajectories per optimiser step (the paper does not say)."""
-    max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
-    """Gradient clipping (the paper does not say)."""
-    max_steps: Positive | None = None
-    """Upper bound on optimiser steps per round; unset = whole epochs."""
-
-
-class WarmstartSection(Section):
-    """Behaviour cloning before exploration: the first rounds learn from demonstrations only."""
-
-    rounds: Annotated[int, Field(ge=0)] = 0
-    """How many of run.rounds; the adapter after them is the warm start (paper: 0)."""
-    epochs: Positive | None = None
-    """Passes over the demonstrations per round; unset = train.epochs."""
-    lr: Annotated[float, Field(gt=0)] | None = None
-    """Peak learning rate; unset = train.lr."""
-    max_steps: Positive | None = None
-    """Upper bound on optimiser steps per round; unset = train.max_steps."""
-
-
 class AggregateSection(Section):
     type: Annotated[str, one_of("mean", "weighted", group=plugins.AGGREGATES)] = "mean"
     """How adapters are merged (paper: unweighted mean; weighted by buffer = its ablation)."""
@@ -229,6 +211,11 @@ class Config(Section):
             raise ValueError('trainer.precision = "4bit" needs engine.type = "vllm"')
         return self
 
+    @model_validator(mode="after")
+    def _trainable(self) -> "Config":
+        require_one_warm_length(self.train, self.warmstart)
+        return self
+
     def client(self, name: str) -> ClientSection:
         return next(client for client in self.clients if client.name == name)
 
@@ -236,8 +223,12 @@ class Config(Section):
         """How a client trains in this round: as in `train`, but for what the warm start changes."""
         if round > self.warmstart.rounds:
             return self.train
-        own = self.warmstart.model_dump(exclude={"rounds"}, exclude_none=True)
-        return self.train.model_copy(update=own)
+        return warm_training(self.train, self.warmstart)
+
+    def arc_in(self, round: int) -> Arc:
+        """How the learning rate falls in this round; it follows from the settings alone."""
+        last = max(self.run.rounds, round)
+        return arc_of([self.train_in(index) for index in range(1, last + 1)], round)
 
     def agreed_digest(self) -> str:
         """Digest of what all members must have agreed on.
