@@ -5,6 +5,8 @@ or this process died) is answered with the same bytes instead of being worked on
 it has a line in the client's ledger before it leaves; without that line nothing leaves.
 """
 
+from dataclasses import replace
+
 from fedse.aggregate.validate import parse_adapter
 from fedse.config.schema import Config
 from fedse.errors import RunError, WireError
@@ -14,6 +16,7 @@ from fedse.ledger.record import note_answer
 from fedse.method.rounds import client_eval, client_round
 from fedse.method.site import Site
 from fedse.protocol import Request, SiteReply
+from fedse.site.onward import OnwardTraining
 from fedse.site.open import check_hint
 from fedse.types import Adapter, AdapterSpec, ClientStats, ClientUpdate
 
@@ -25,9 +28,10 @@ def serve(request: Request, data: bytes, site: Site, config: Config, *, emit: Em
     done = site.buffer.finished(*key)
     fresh = done is None
     if done is None:
-        update = _work(request, current, site, config, emit)
+        training = OnwardTraining(site, request.experiment, request.round)
+        update = _work(request, current, replace(site, fit=training.fit), config, emit)
         done = SiteReply(update.stats, update.adapter.to_bytes() if update.adapter else None)
-        site.buffer.finish(*key, done)
+        site.buffer.finish(*key, done, moments=training.moments)
     if site.home is not None:
         entry = answer_entry(key, done, received=request.adapter, bytes_down=len(data))
         note_answer(site.home, site.client, entry, fresh=fresh, clock=site.clock)
