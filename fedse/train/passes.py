@@ -9,7 +9,7 @@ from fedse.config.training import TrainSection
 from fedse.seeds import seed_of
 from fedse.train.batch import Lesson
 
-JITTER = 0.1
+JITTER = 0.05
 """A lesson's length counts as up to this share more or less, so that no two passes group alike."""
 
 
