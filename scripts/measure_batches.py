@@ -9,7 +9,7 @@ turns; median, lowest and highest. docs/how-to/training.md has the figures.
 import time
 from functools import partial
 from statistics import median
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from fedse.adapters.base import adapter_spec, base_path, initial_adapter
 from fedse.agent.loaded import load_base, prepare_torch
@@ -19,7 +19,8 @@ from fedse.method.rollout import choose_games, demonstrate
 from fedse.train.lora import Trainer, trainer_for
 from fedse.types import Trajectory
 
-KINDS = ("shuffled", "by-length")
+Kind = Literal["shuffled", "by-length"]
+KINDS: tuple[Kind, ...] = ("shuffled", "by-length")
 SEEDS = range(1, 6)
 CONTEXT = 1024
 
@@ -53,7 +54,7 @@ def main() -> None:
     lessons = demonstrations(trainer, 40)
     cost_of(trainer, lessons, TrainSection(steps=1), 1)  # what is loaded once is not counted
     for batch in (4, 8):
-        found: dict[str, list[Cost]] = {kind: [] for kind in KINDS}
+        found: dict[Kind, list[Cost]] = {kind: [] for kind in KINDS}
         for seed in SEEDS:
             for kind in KINDS:
                 settings = TrainSection(lr=2e-3, batch=batch, batches=kind)
