@@ -79,10 +79,10 @@ from .config.schema import (
 from .config.schema import (
     SelectSection as SelectSection,
 )
-from .config.schema import (
+from .config.training import (
     TrainSection as TrainSection,
 )
-from .config.schema import (
+from .config.training import (
     WarmstartSection as WarmstartSection,
 )
 from .drivers.loop import federate as federate

@@ -1,7 +1,8 @@
 """Fakes we ship: a site that plays and learns without a model, for fast tests of everything else.
 
 The world is real, the policy follows a script, and "training" moves the adapter by a vector that
-depends on the lessons and the seed, so two runs agree only if they did the same work.
+depends on the lessons, the seed and the course of the run, so two runs agree only if they did the
+same work.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +13,9 @@ from random import Random
 import numpy as np
 
 from fedse.agent.policy import Dialogue, ScriptedPolicy
-from fedse.config.schema import Config, TrainSection
+from fedse.config.schema import Config
+from fedse.config.training import TrainSection
+from fedse.course import Course
 from fedse.envs.base import Step, make_env
 from fedse.errors import EnvError
 from fedse.method.rollout import rollout
@@ -106,12 +109,20 @@ def _guess(dialogue: Dialogue, seed: int) -> str:
 
 
 def _nudge(
-    start: Adapter, lessons: Sequence[Trajectory], settings: TrainSection, seed: int
+    start: Adapter,
+    lessons: Sequence[Trajectory],
+    settings: TrainSection,
+    seed: int,
+    course: Course = Course(),  # noqa: B008  a value that nobody changes
 ) -> Fitted:
-    step_seed = seed_of(seed, *(lesson.content_digest for lesson in lessons))
+    step_seed, moments = seed_of(seed, *(lesson.content_digest for lesson in lessons)), None
+    if settings.optimizer == "kept":
+        step_seed = seed_of(step_seed, (course.moments or b"").hex())
+        moments = str(step_seed).encode()
     step = np.random.default_rng(step_seed).standard_normal(start.spec.size)
     for name, part in start.spec.slices.items():
         if settings.factors != "both" and f".lora_{settings.factors.upper()}." not in name:
             step[part] = 0
-    vector = (start.vector + 0.01 * step).astype(np.float32)
-    return Fitted(Adapter(start.spec, vector), loss=1.0 / len(lessons), steps=len(lessons))
+    vector = (start.vector + 0.01 * course.arc.rate(0, of=1) * step).astype(np.float32)
+    adapter = Adapter(start.spec, vector)
+    return Fitted(adapter, loss=1.0 / len(lessons), steps=len(lessons), moments=moments)

@@ -208,6 +208,8 @@ class Fitted(NamedTuple):
     """Tokens of the lessons of all steps; 0 = not counted."""
     padded: int = 0
     """Tokens that were computed for them, padding included."""
+    moments: bytes | None = None
+    """AdamW's state afterwards, if the next fit goes on with it; it never leaves the site."""
 
 
 class ClientStats(Record):

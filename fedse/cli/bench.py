@@ -98,7 +98,7 @@ def train(
         trainer_for(base, spec, config.trainer),
         initial_adapter(spec, seed=0),
         synthetic_lessons(lessons, **sizes, seed=1),
-        settings=config.train.model_copy(update={"epochs": 1}),
+        settings=config.train.model_copy(update={"epochs": 1, "steps": None}),
         seed=1,
         repeats=repeats,
         clock=time.process_time if cpu_time else time.perf_counter,

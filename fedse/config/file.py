@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from fedse.config.keys import children, config_keys, suggest_key
 from fedse.config.lines import Location, toml_lines
 from fedse.config.schema import ClientSection, Config
+from fedse.config.training import rivals
 from fedse.errors import ConfigError, MachineError
 from fedse.suggest import closest
 
@@ -167,6 +168,9 @@ def _override(
             return _Problem(location, f"{'.'.join(parts[:depth])} is not a table")
         if depth == len(parts) - 1:
             node[key] = parse_value(value.strip())
+            for rival in rivals(location):  # replaced if the file says it, wrong if another --set
+                if not places.get((*location[:-1], rival), _GivenAt("")).where.startswith("--set"):
+                    node.pop(rival, None)
         else:
             node = node.setdefault(key, {}) if isinstance(node, dict) else node[key]
     return None

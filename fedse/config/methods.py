@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from fedse.config.schema import ClientSection, Config
+from fedse.config.training import rivals
 from fedse.errors import ConfigError
 from fedse.suggest import closest
 
@@ -90,11 +91,13 @@ def one_experiment(config: Config, method: str | None, only: str | None) -> Conf
 
 
 def with_settings(config: Config, settings: Mapping[str, Any]) -> Config:
-    """`config` with the dotted keys set, checked again."""
+    """`config` with the dotted keys set, checked again; what they replace is unset."""
     raw = config.model_dump()
     for key, value in settings.items():
         section, _, name = key.partition(".")
         raw[section][name] = value
+        for rival in rivals((section, name)) if value is not None else ():
+            raw[section][rival] = settings.get(f"{section}.{rival}")
     return Config.model_validate(raw)
 
 

@@ -12,6 +12,14 @@ from fedse import plugins
 from fedse.config.hardware import EngineSection, TrainerSection
 from fedse.config.judging import EvalSection, GateSection, PersonalSection, SplitsSection
 from fedse.config.section import Fraction, Positive, Section, one_of
+from fedse.config.training import (
+    TrainSection,
+    WarmstartSection,
+    arc_of,
+    require_one_warm_length,
+    warm_training,
+)
+from fedse.course import Arc
 from fedse.types import CLIENT_NAME, digest_of
 
 History = Literal["all", "demonstrations", "round"]
@@ -72,35 +80,6 @@ class BufferSection(Section):
     """All clients learn from one common buffer: what federation avoids, and is compared with."""
     keep_played: bool = True
     """Keep every episode, also failed and held-out ones, for `fedse view`; never learned from."""
-
-
-class TrainSection(Section):
-    epochs: Positive = 2
-    """Passes over the whole buffer per round (paper: 2)."""
-    lr: Annotated[float, Field(gt=0)] = 5e-5
-    """Peak learning rate of AdamW (paper: 5e-5), cosine to zero, no warm-up."""
-    batch: Positive = 8
-    """Trajectories per optimiser step (the paper does not say)."""
-    max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
-    """Gradient clipping (the paper does not say)."""
-    max_steps: Positive | None = None
-    """Upper bound on optimiser steps per round; unset = whole epochs."""
-    factors: Literal["both", "a", "b", "alternate"] = "both"
-    """Which of LoRA's two factors is learned and sent (paper: both). `b` leaves A as it began
-    (FFA); `alternate` learns B in odd rounds and A in even ones (RoLoRA); `a` is refused."""
-
-
-class WarmstartSection(Section):
-    """Behaviour cloning before exploration: the first rounds learn from demonstrations only."""
-
-    rounds: Annotated[int, Field(ge=0)] = 0
-    """How many of run.rounds; the adapter after them is the warm start (paper: 0)."""
-    epochs: Positive | None = None
-    """Passes over the demonstrations per round; unset = train.epochs."""
-    lr: Annotated[float, Field(gt=0)] | None = None
-    """Peak learning rate; unset = train.lr."""
-    max_steps: Positive | None = None
-    """Upper bound on optimiser steps per round; unset = train.max_steps."""
 
 
 class AggregateSection(Section):
@@ -234,18 +213,28 @@ class Config(Section):
             raise ValueError(next(reason for reason, found in refused.items() if found))
         return self
 
+    @model_validator(mode="after")
+    def _trainable(self) -> "Config":
+        require_one_warm_length(self.train, self.warmstart)
+        return self
+
     def client(self, name: str) -> ClientSection:
         return next(client for client in self.clients if client.name == name)
 
     def train_in(self, round: int) -> TrainSection:
         """How a client trains in this round: as in `train`, but for what the warm start changes."""
-        own: dict[str, Any] = {}
+        train = self.train
         if round <= self.warmstart.rounds:
-            own = self.warmstart.model_dump(exclude={"rounds"}, exclude_none=True)
-        if self.train.factors == "alternate":
+            train = warm_training(train, self.warmstart)
+        if train.factors == "alternate":
             # B first: as long as it is zero, A has no gradient.
-            own["factors"] = "b" if round % 2 else "a"
-        return self.train.model_copy(update=own)
+            return train.model_copy(update={"factors": "b" if round % 2 else "a"})
+        return train
+
+    def arc_in(self, round: int) -> Arc:
+        """How the learning rate falls in this round; it follows from the settings alone."""
+        last = max(self.run.rounds, round)
+        return arc_of([self.train_in(index) for index in range(1, last + 1)], round)
 
     def agreed_digest(self) -> str:
         """Digest of what all members must have agreed on.

@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from fedse.aggregate.factors import learned_part, reply_spec, request_bytes
-from fedse.config.schema import Config, TrainSection
+from fedse.config.schema import Config
+from fedse.config.training import TrainSection
+from fedse.course import Course
 from fedse.drivers.sites import OpenSite, Sites
 from fedse.method.site import Site
 from fedse.protocol import Delivery, Request
 from fedse.seeds import seed_of
+from fedse.store.moments_folder import MomentsFolder
 from fedse.store.run import Run
 from fedse.types import Adapter, Clock, Fitted, Trajectory
 
@@ -25,7 +28,8 @@ class Pooled:
     def __init__(self, run: Run, clock: Clock, open_site: OpenSite) -> None:
         self._run = run
         self._trainable: dict[str, Site] = {}
-        settings = _for_all(run.config)
+        self.for_all = settings = _for_all(run.config)
+        self._moments = MomentsFolder(run.path / "moments")
 
         def open_idle(config: Config, client: str, home: Path, *, clock: Clock) -> Site:
             self._trainable[client] = open_site(settings, client, home, clock=clock)
@@ -60,8 +64,13 @@ class Pooled:
         if not lessons:
             return None
         seed = seed_of(self._run.config.run.seed, "pooled", request.round)
-        settings = _for_all(self._run.config).train_in(request.round)
-        return self._trainable[clients[0]].fit(adapter, lessons, settings, seed)
+        settings, arc = self.for_all.train_in(request.round), self.for_all.arc_in(request.round)
+        kept = self._moments.before(request.round) if settings.optimizer == "kept" else None
+        course = Course(arc, kept)
+        fitted = self._trainable[clients[0]].fit(adapter, lessons, settings, seed, course)
+        if fitted.moments is not None:
+            self._moments.keep(request.round, fitted.moments)
+        return fitted
 
     def _with_adapter(
         self, delivery: Delivery, fitted: Fitted | None, request: Request
@@ -81,13 +90,17 @@ def _for_all(config: Config) -> Config:
     changed: dict[str, Any] = {"clients": clients}
     for name in ("train", "warmstart"):
         section = getattr(config, name)
-        most = section.max_steps
-        steps = {"max_steps": most * len(config.clients) if most else None}
+        given = {key: getattr(section, key) for key in ("steps", "max_steps")}
+        steps = {key: one and one * len(config.clients) for key, one in given.items()}
         changed[name] = section.model_copy(update=steps)
     return config.model_copy(update=changed)
 
 
 def _unchanged(
-    start: Adapter, lessons: Sequence[Trajectory], settings: TrainSection, seed: int
+    start: Adapter,
+    lessons: Sequence[Trajectory],
+    settings: TrainSection,
+    seed: int,
+    course: Course = Course(),  # noqa: B008  a value that nobody changes
 ) -> Fitted:
     return Fitted(start, loss=0.0, steps=0)

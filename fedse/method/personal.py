@@ -3,7 +3,8 @@
 import math
 from collections.abc import Sequence
 
-from fedse.config.schema import Config, TrainSection
+from fedse.config.schema import Config
+from fedse.config.training import TrainSection
 from fedse.events import Emit
 from fedse.method.rollout import Game
 from fedse.method.site import Site
@@ -56,4 +57,5 @@ def settings_for(config: Config, lessons: int) -> TrainSection:
     own = config.personal.model_dump(include={"lr", "batch"}, exclude_none=True)
     train = config.train.model_copy(update=own)
     passes = math.ceil(config.personal.steps / math.ceil(lessons / train.batch))
-    return train.model_copy(update={"epochs": passes, "max_steps": config.personal.steps})
+    length = {"epochs": passes, "max_steps": config.personal.steps, "steps": None}
+    return train.model_copy(update={**length, "optimizer": "fresh", "factors": "both"})

@@ -12,6 +12,7 @@ from fedse.aggregate.outer import Moments, outer_step
 from fedse.aggregate.validate import load_checked, parse_adapter
 from fedse.aggregate.variants import AGGREGATES
 from fedse.config.schema import Config
+from fedse.course import Course
 from fedse.errors import AdapterRejected
 from fedse.events import Emit
 from fedse.method.counts import count_episodes
@@ -35,8 +36,8 @@ def client_round(
     explored = site.clock()
 
     emit("train.started", client=site.client, round=round, lessons=len(lessons))
-    train = config.train_in(round)
-    fitted = site.fit(current, lessons, train, seed) if lessons else None
+    train, course = config.train_in(round), Course(config.arc_in(round))
+    fitted = site.fit(current, lessons, train, seed, course) if lessons else None
     learned = {
         "added": site.buffer.added(config.run.name, round),
         "buffered": len(lessons),

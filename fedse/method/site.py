@@ -8,7 +8,8 @@ from typing import NamedTuple, Protocol
 from fedse.agent.policy import Policy
 from fedse.aggregate.outer import Moments
 from fedse.config.judging import SplitsSection
-from fedse.config.schema import TrainSection
+from fedse.config.training import TrainSection
+from fedse.course import Course
 from fedse.envs.base import Env, EnvFactory
 from fedse.errors import EnvError, boundary
 from fedse.method.rollout import Game, rollout
@@ -45,6 +46,23 @@ class Play(Protocol):
     ) -> list[Trajectory]: ...
 
 
+class Fit(Protocol):
+    """How a client learns: starting adapter, lessons, settings and seed -> the adapter afterwards.
+
+    The course says where in the run this is; a fit without one stands alone.
+    """
+
+    def __call__(
+        self,
+        start: Adapter,
+        lessons: Sequence[Trajectory],
+        settings: TrainSection,
+        seed: int,
+        course: Course = ...,
+        /,
+    ) -> Fitted: ...
+
+
 @dataclass(frozen=True)
 class Site:
     """What one client owns and nobody else sees."""
@@ -57,8 +75,7 @@ class Site:
     buffer: Buffer
     make_policy: Callable[[Adapter, float], Policy]
     """Adapter and temperature -> something that acts."""
-    fit: Callable[[Adapter, Sequence[Trajectory], TrainSection, int], Fitted]
-    """Starting adapter, lessons, settings and seed -> the adapter after training."""
+    fit: Fit
     clock: Callable[[], float]
     play: Play = rollout
     """We step the environment, unless the client's program owns the loop."""

@@ -6,13 +6,14 @@ with the opposite of what they counted.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedse.config.schema import Config, TrainSection
+from fedse.config.schema import Config
+from fedse.config.training import TrainSection
+from fedse.course import Course
 from fedse.drivers.sites import OpenSite
 from fedse.method.site import Play, Site
 from fedse.seeds import seed_of
@@ -38,7 +39,17 @@ def open_attacked(
     site = open_site(config, client, home, clock=clock)
     if client not in attackers:
         return site
-    return replace(site, fit=partial(HARMS[attack], site), play=_lying(site.play))
+
+    def fit(
+        start: Adapter,
+        lessons: Sequence[Trajectory],
+        settings: TrainSection,
+        seed: int,
+        course: Course = Course(),  # noqa: B008  a value that nobody changes
+    ) -> Fitted:
+        return HARMS[attack](site, start, lessons, settings, seed)
+
+    return replace(site, fit=fit, play=_lying(site.play))
 
 
 def mislabel(

@@ -67,5 +67,6 @@ def trained_alone(site: Site, config: Config) -> Adapter:
     if not lessons or not steps:
         return start
     passes = ceil(steps / ceil(len(lessons) / config.train.batch))
-    settings = config.train.model_copy(update={"epochs": passes, "max_steps": steps})
+    length = {"epochs": passes, "max_steps": steps, "steps": None}
+    settings = config.train.model_copy(update={**length, "optimizer": "fresh", "factors": "both"})
     return site.fit(start, lessons, settings, seed_of(config.run.seed, site.client, ALONE)).adapter

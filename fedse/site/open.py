@@ -3,26 +3,31 @@
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedse.adapters.base import base_path, spec_of
 from fedse.agent.policy import Dialogue
 from fedse.agent.prompt import Encoder
 from fedse.aggregate.ranks import at_rank, cut_down, filled_up
 from fedse.config.file import check_command
-from fedse.config.schema import ClientSection, Config, TrainSection
+from fedse.config.schema import ClientSection, Config
+from fedse.config.training import TrainSection
+from fedse.course import Course
 from fedse.envs.base import Env, EnvFactory, make_env
 from fedse.errors import ConfigError, EnvError, boundary, require_packages
 from fedse.method.own_pace import rollout_at_own_pace
 from fedse.method.rollout import Keep, choose_games, demonstrate, rollout
-from fedse.method.site import Play, Site, tasks_of
+from fedse.method.site import Fit, Play, Site, tasks_of
 from fedse.seeds import seed_of
 from fedse.serve.program import Program
 from fedse.site.acting import engine_asleep, policy_maker
 from fedse.site.own_adapters import keep_adapter
 from fedse.site.resume import KeepInBuffer
 from fedse.store.buffer import Buffer
-from fedse.types import Adapter, Fitted, Trajectory
+from fedse.types import Adapter, AdapterSpec, Fitted, Trajectory
+
+if TYPE_CHECKING:
+    from fedse.train.lora import Trainer
 
 # Both names of the class that stands for an agent program.
 PROGRAMS = ("fedse.serve:Program", "fedse.serve.program:Program")
@@ -48,15 +53,7 @@ def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], fl
     def prepare(lessons: Iterable[Trajectory]) -> list[Trajectory]:
         return [encoder.tokenized(env.system_prompt, lesson) for lesson in lessons]
 
-    def fit(
-        start: Adapter, lessons: Sequence[Trajectory], settings: TrainSection, seed: int
-    ) -> Fitted:
-        context = config.rollout.context
-        with engine_asleep(config.engine):
-            small, taught = cut_down(start, trainer.spec), prepare(lessons)
-            fitted = trainer.fit(small, taught, settings=settings, context=context, seed=seed)
-        return fitted._replace(adapter=filled_up(fitted.adapter, spec))
-
+    fit = fitting(trainer, prepare, spec, config)
     keep = KeepInBuffer(buffer, config, client, spec)
     play = recording(choose_play(env, encoder, keep, config, member), buffer, config)
     tasks = partial(tasks_of, env, member.part, config.splits)
@@ -66,6 +63,35 @@ def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], fl
     )
     add_demonstrations(site, config)
     return site
+
+
+def fitting(
+    trainer: "Trainer",
+    prepare: Callable[[Iterable[Trajectory]], list[Trajectory]],
+    spec: AdapterSpec,
+    config: Config,
+) -> Fit:
+    """Trains on prepared lessons at the site's own rank, while an engine on the same GPU sleeps."""
+
+    def fit(
+        start: Adapter,
+        lessons: Sequence[Trajectory],
+        settings: TrainSection,
+        seed: int,
+        course: Course = Course(),  # noqa: B008  a value that nobody changes
+    ) -> Fitted:
+        with engine_asleep(config.engine):
+            fitted = trainer.fit(
+                cut_down(start, trainer.spec),
+                prepare(lessons),
+                settings=settings,
+                context=config.rollout.context,
+                seed=seed,
+                course=course,
+            )
+        return fitted._replace(adapter=filled_up(fitted.adapter, spec))
+
+    return fit
 
 
 def require_prompt_fits(

@@ -5,6 +5,8 @@ or this process died) is answered with the same bytes instead of being worked on
 it has a line in the client's ledger before it leaves; without that line nothing leaves.
 """
 
+from dataclasses import replace
+
 from fedse.adapters.base import initial_adapter
 from fedse.aggregate.factors import (
     learned_part,
@@ -22,6 +24,7 @@ from fedse.method.evaluate import client_eval, client_validation
 from fedse.method.rounds import client_round
 from fedse.method.site import Site
 from fedse.protocol import Request, SiteReply
+from fedse.site.onward import OnwardTraining
 from fedse.site.open import check_hint
 from fedse.types import Adapter, AdapterSpec, ClientStats, ClientUpdate
 
@@ -33,9 +36,10 @@ def serve(request: Request, data: bytes, site: Site, config: Config, *, emit: Em
     done = site.buffer.finished(*key)
     fresh = done is None
     if done is None:
-        update = _work(request, current, site, config, emit)
+        training = OnwardTraining(site, request.experiment, request.round)
+        update = _work(request, current, replace(site, fit=training.fit), config, emit)
         done = SiteReply(update.stats, _returned(update.adapter, config, request.round))
-        site.buffer.finish(*key, done)
+        site.buffer.finish(*key, done, moments=training.moments)
     if site.home is not None:
         entry = answer_entry(key, done, received=request.adapter, bytes_down=len(data))
         note_answer(site.home, site.client, entry, fresh=fresh, clock=site.clock)

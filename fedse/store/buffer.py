@@ -2,8 +2,8 @@
 
 An episode once added is never changed, removed or counted twice. Beside the episodes, the outbox
 keeps the client's finished work of each (experiment, round), so a round is answered again, not done
-again; and while a round is under way, the games of it that were played are kept part by part, until
-it is finished.
+again, and the optimiser's moments after the newest of them; and while a round is under way, the
+games of it that were played are kept part by part, until it is finished.
 """
 
 import json
@@ -27,6 +27,9 @@ KEPT: Mapping[History, str] = {
     "round": SEEN.format("round = :round"),
 }
 """Which episodes are learned from in a round; all but the first are ablations."""
+
+PIECE_BYTES = 1 << 28
+"""Of the moments in one row; SQLite allows 10^9, and they are twice as long as an adapter."""
 
 
 class Played(NamedTuple):
@@ -210,15 +213,45 @@ class Buffer:
         with boundary(StoreError, f"games of round {part.round} from {part.start} on"):
             return [Trajectory.model_validate(episode) for episode in json.loads(row[0])]
 
-    def finish(self, experiment: str, round: int, request: str, done: SiteReply) -> None:
-        """The answer to `request` is durable before anybody learns of it; no part is left."""
+    def finish(
+        self,
+        experiment: str,
+        round: int,
+        request: str,
+        done: SiteReply,
+        *,
+        moments: bytes | None = None,
+    ) -> None:
+        """The answer to `request` is durable before anybody learns of it; no part is left.
+
+        With it the optimiser's moments, if there are any, take the place of the earlier ones.
+        """
         row = (experiment, round, request, done.stats.model_dump_json(), done.adapter)
         with self._transaction():
             self._db.execute("INSERT OR REPLACE INTO outbox VALUES (?, ?, ?, ?, ?)", row)
             gone = self._db.execute("DELETE FROM part").rowcount
+            if moments is not None:
+                self._replace_moments(experiment, round, moments)
         if gone:
             # What is overwritten in the database remains in its log until that is emptied.
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def _replace_moments(self, experiment: str, round: int, moments: bytes) -> None:
+        self._db.execute("DELETE FROM moments WHERE experiment = ?", (experiment,))
+        for piece, start in enumerate(range(0, len(moments), PIECE_BYTES)):
+            row = (experiment, piece, round, moments[start : start + PIECE_BYTES])
+            self._db.execute("INSERT INTO moments VALUES (?, ?, ?, ?)", row)
+
+    def moments(self, experiment: str, *, before: int) -> bytes | None:
+        """The optimiser's moments after the newest round, if that was before this one.
+
+        A round that is done anew, from another request, has none: they would be its own.
+        """
+        rows = self._db.execute(
+            "SELECT body FROM moments WHERE experiment = ? AND round < ? ORDER BY piece",
+            (experiment, before),
+        ).fetchall()
+        return b"".join(body for (body,) in rows) if rows else None
 
     def newest(self, experiment: str) -> int | None:
         """The highest round there is an answer of in the outbox."""

@@ -62,6 +62,13 @@ CREATE TABLE IF NOT EXISTS outbox (
   adapter BLOB,
   PRIMARY KEY (experiment, round)
 ) STRICT;
+CREATE TABLE IF NOT EXISTS moments (
+  experiment TEXT NOT NULL,
+  piece INTEGER NOT NULL,
+  round INTEGER NOT NULL,
+  body BLOB NOT NULL,
+  PRIMARY KEY (experiment, piece)
+) STRICT;
 """
 
 

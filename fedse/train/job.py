@@ -38,6 +38,7 @@ def fit_share(folder: FitFolder, *, process: int, processes: int) -> None:
         settings=order.settings,
         context=order.context,
         seed=order.seed,
+        course=folder.course(order),
         share=Share(process, processes, lambda found: accelerator.reduce(found, "sum")),
     )
     if process == 0:

@@ -21,7 +21,7 @@ PAUSE_SECONDS = 0.02
 Started = Sequence["subprocess.Popen[bytes]"]
 
 
-def fit_in_processes(order: FitOrder, start: Adapter) -> Fitted:
+def fit_in_processes(order: FitOrder, start: Adapter, *, moments: bytes | None = None) -> Fitted:
     """The adapter after the fit `order` describes, by `order.place.processes` processes together.
 
     They meet in a file and talk over the loopback interface. `accelerate launch` is not used for
@@ -35,7 +35,7 @@ def fit_in_processes(order: FitOrder, start: Adapter) -> Fitted:
         )
     with TemporaryDirectory(prefix="fedse-fit-") as name:
         folder = FitFolder(Path(name))
-        folder.write_order(order, start)
+        folder.write_order(order, start, moments=moments)
         with _started(folder, order.place) as processes:
             wait_until(lambda: _is_over(processes), seconds=None, every=PAUSE_SECONDS)
             failed = [i for i, process in enumerate(processes) if process.returncode]

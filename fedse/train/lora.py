@@ -1,9 +1,7 @@
 """Fine-tune a LoRA adapter on trajectories: the paper's local step, with PEFT and AdamW."""
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import torch
@@ -11,13 +9,16 @@ from peft import LoraConfig, get_peft_model, get_peft_model_state_dict, set_peft
 
 from fedse.agent.loaded import Base, load_base
 from fedse.config.hardware import TrainerSection
-from fedse.config.schema import TrainSection
+from fedse.config.training import TrainSection
+from fedse.course import Course
 from fedse.errors import TrainError
 from fedse.seeds import seed_of
 from fedse.train.batch import Lesson, Tokenized, learned_tokens, lesson_of
 from fedse.train.launch import fit_in_processes
-from fedse.train.optimise import Share, StepTaken, take_steps
+from fedse.train.moments import load_moments, save_moments
+from fedse.train.optimise import Share, StepTaken, make_optimizer, take_steps
 from fedse.train.order import FitOrder
+from fedse.train.passes import batches_of, last_pass
 from fedse.types import Adapter, AdapterSpec, Fitted, FloatVector
 
 
@@ -35,16 +36,16 @@ class Trainer:
         settings: TrainSection,
         context: int,
         seed: int,
-        share: Share = Share(),  # noqa: B008  a value that nobody changes
+        course: Course = Course(),  # noqa: B008  a value that nobody changes
+        share: Share = Share(),  # noqa: B008  as above
     ) -> Fitted:
-        """The adapter after `settings.epochs` passes over `lessons`, from a fresh optimiser.
+        """The adapter after as many passes over `lessons`, or as many steps, as `settings` say.
 
         Every turn of every lesson has its tokens. With `share` this process is one of several.
         """
         kept = [lesson_of(lesson, context=context) for lesson in lessons]
         batches = list(batches_of(kept, settings, seed=seed))
-        for batch in batches:
-            _require_own_tokens(batch, context)
+        _require_own_tokens(batches, context)
         if self.place.processes > 1:
             order = FitOrder(
                 base=self.path,
@@ -54,16 +55,40 @@ class Trainer:
                 context=context,
                 seed=seed,
                 lessons=tuple(kept),
+                arc=course.arc,
             )
-            return fit_in_processes(order, start)
+            return fit_in_processes(order, start, moments=course.moments)
         model = self.model()
         load_adapter(model, start)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed_of(seed, "fit"))
-            steps = list(
-                take_steps(model, batches, settings=settings, place=self.place, share=share)
-            )
-        return _fitted(read_adapter(model, self.spec), steps, epochs=settings.epochs)
+            steps, moments = self._train(model, batches, settings, course, share)
+        last = steps[-last_pass(settings, lessons=len(kept), steps=len(steps)) :]
+        return _fitted(read_adapter(model, self.spec), steps, last, moments)
+
+    def _train(
+        self,
+        model: Any,
+        batches: Sequence[Sequence[Lesson]],
+        settings: TrainSection,
+        course: Course,
+        share: Share,
+    ) -> tuple[list[StepTaken], bytes | None]:
+        """The model is trained; the steps, and what AdamW remembers if that is kept."""
+        optimizer, keep = make_optimizer(model, settings), settings.optimizer == "kept"
+        if keep and course.moments is not None:
+            load_moments(course.moments, optimizer, model, self.spec)
+        steps = take_steps(
+            model,
+            batches,
+            settings=settings,
+            place=self.place,
+            share=share,
+            arc=course.arc,
+            optimizer=optimizer,
+        )
+        taken = list(steps)
+        return taken, save_moments(optimizer, model, self.spec) if keep else None
 
     def model(self) -> Any:
         """PEFT's model with the published weights; loaded when it is first needed."""
@@ -71,14 +96,19 @@ class Trainer:
         return adapted(load_base(self.path, device=device, precision=precision), self.spec)
 
 
-def _fitted(adapter: Adapter, steps: Sequence[StepTaken], *, epochs: int) -> Fitted:
-    last_epoch = steps[-max(1, math.ceil(len(steps) / epochs)) :]
+def _fitted(
+    adapter: Adapter,
+    steps: Sequence[StepTaken],
+    last: Sequence[StepTaken],
+    moments: bytes | None,
+) -> Fitted:
     return Fitted(
         adapter,
-        loss=sum(step.loss for step in last_epoch) / len(last_epoch),
+        loss=sum(step.loss for step in last) / len(last),
         steps=len(steps),
         tokens=sum(step.tokens for step in steps),
         padded=sum(step.padded for step in steps),
+        moments=moments,
     )
 
 
@@ -137,26 +167,12 @@ def read_adapter(model: Any, spec: AdapterSpec) -> Adapter:
     return Adapter(spec, vector)
 
 
-def batches_of(
-    lessons: Sequence[Lesson], settings: TrainSection, *, seed: int
-) -> Iterator[list[Lesson]]:
-    """The lessons of each step of a fit, every epoch in an order of its own."""
-    count = 0
-    for epoch in range(settings.epochs):
-        order = list(lessons)
-        Random(seed_of(seed, "epoch", epoch)).shuffle(order)
-        for start in range(0, len(order), settings.batch):
-            if settings.max_steps is not None and count >= settings.max_steps:
-                return
-            count += 1
-            yield order[start : start + settings.batch]
-
-
-def _require_own_tokens(batch: Sequence[Lesson], context: int) -> None:
-    """There is a token to learn from; without one the mean loss would be 0/0."""
-    if not learned_tokens(batch):
+def _require_own_tokens(batches: Sequence[Sequence[Lesson]], context: int) -> None:
+    """There is a token to learn from in each; without one the mean loss would be 0/0."""
+    empty = next((batch for batch in batches if not learned_tokens(batch)), None)
+    if empty:
         raise TrainError(
-            f"no action of {len(batch)} episodes begins within rollout.context = "
+            f"no action of {len(empty)} episodes begins within rollout.context = "
             f"{context} tokens, so there is nothing to learn from",
             hint="--set rollout.context=N with a larger N: prompt and actions must fit",
         )

@@ -1,4 +1,4 @@
-"""The optimiser's steps: AdamW with a cosine, each batch whole, in pieces, or over processes."""
+"""The optimiser's steps: AdamW on its arc, each batch whole, in pieces, or over processes."""
 
 import inspect
 import math
@@ -12,7 +12,8 @@ from torch.optim import AdamW
 from torch.optim.lr_scheduler import LambdaLR
 
 from fedse.config.hardware import TrainerSection
-from fedse.config.schema import TrainSection
+from fedse.config.training import TrainSection
+from fedse.course import Arc
 from fedse.errors import TrainError, boundary
 from fedse.train.batch import (
     Batch,
@@ -41,6 +42,15 @@ class StepTaken(NamedTuple):
     """Tokens computed for it, padding included."""
 
 
+def make_optimizer(model: Any, settings: TrainSection) -> AdamW:
+    """A fresh optimiser of the model's trainable parameters."""
+    return AdamW(_trainable(model), lr=settings.lr, weight_decay=0.0)
+
+
+def _trainable(model: Any) -> list[Any]:
+    return [p for p in model.parameters() if p.requires_grad]
+
+
 def take_steps(
     model: Any,
     batches: Sequence[Sequence[Lesson]],
@@ -48,14 +58,17 @@ def take_steps(
     settings: TrainSection,
     place: TrainerSection,
     share: Share = Share(),  # noqa: B008  a value that nobody changes
+    arc: Arc = Arc(),  # noqa: B008  as above
+    optimizer: AdamW | None = None,
 ) -> Iterator[StepTaken]:
-    """The model's trainable parameters after one step per batch, from a fresh optimiser.
+    """The model's trainable parameters after one step per batch, by a fresh optimiser or this one.
 
     However a batch is divided, its gradient is that of the mean over all its agent's tokens, of
     which it has at least one.
     """
     with _resting(model, settings.factors):
-        yield from _take_steps(model, batches, settings, place, share)
+        optimizer = optimizer or make_optimizer(model, settings)
+        yield from _take_steps(model, batches, settings, place, share, arc, optimizer)
 
 
 def _take_steps(
@@ -64,11 +77,12 @@ def _take_steps(
     settings: TrainSection,
     place: TrainerSection,
     share: Share,
+    arc: Arc,
+    optimizer: AdamW,
 ) -> Iterator[StepTaken]:
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    optimizer = AdamW(parameters, lr=settings.lr, weight_decay=0.0)
-    # Cosine to zero without warm-up, as published.
-    schedule = LambdaLR(optimizer, lambda s: 0.5 * (1 + math.cos(math.pi * s / len(batches))))
+    parameters = _trainable(model)
+    # Without warm-up, as published.
+    schedule = LambdaLR(optimizer, lambda step: arc.rate(step, of=len(batches)))
     with _training(model, place):
         for lessons in batches:
             pieces = make_pieces(lessons, max_tokens=place.max_tokens, parts=share.processes)

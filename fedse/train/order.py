@@ -6,13 +6,14 @@ from typing import NamedTuple
 import numpy as np
 
 from fedse.config.hardware import TrainerSection
-from fedse.config.schema import TrainSection
+from fedse.config.training import TrainSection
+from fedse.course import Arc, Course
 from fedse.train.batch import Lesson
 from fedse.types import Adapter, AdapterSpec, Fitted, Record
 
 
 class FitOrder(Record):
-    """All that a fit depends on but the starting adapter; of the lessons the tokens, no text."""
+    """All that a fit depends on but adapter and moments; of the lessons the tokens, no text."""
 
     base: Path
     spec: AdapterSpec
@@ -21,6 +22,7 @@ class FitOrder(Record):
     context: int
     seed: int
     lessons: tuple[Lesson, ...]
+    arc: Arc = Arc()
 
 
 class FitFigures(Record):
@@ -52,14 +54,19 @@ class FitFolder(NamedTuple):
     def stderr(self, index: int) -> Path:
         return self.path / f"stderr-{index}.txt"
 
-    def write_order(self, order: FitOrder, start: Adapter) -> None:
+    def write_order(self, order: FitOrder, start: Adapter, *, moments: bytes | None = None) -> None:
         (self.path / "order.json").write_text(order.model_dump_json())
         (self.path / "start.safetensors").write_bytes(start.to_bytes())
+        _write_moments(self.path / "before.moments", moments)
 
     def read_order(self) -> tuple[FitOrder, Adapter]:
         """The order, and the starting adapter."""
         order = FitOrder.model_validate_json((self.path / "order.json").read_bytes())
         return order, _adapter(self.path / "start.safetensors", order.spec)
+
+    def course(self, order: FitOrder) -> Course:
+        """Where in the run the fit stands, and the moments it begins with."""
+        return Course(order.arc, _read_moments(self.path / "before.moments"))
 
     def write_fitted(self, fitted: Fitted) -> None:
         figures = FitFigures(
@@ -67,10 +74,13 @@ class FitFolder(NamedTuple):
         )
         (self.path / "figures.json").write_text(figures.model_dump_json())
         (self.path / "fitted.safetensors").write_bytes(fitted.adapter.to_bytes())
+        _write_moments(self.path / "after.moments", fitted.moments)
 
     def read_fitted(self, spec: AdapterSpec) -> Fitted:
         figures = FitFigures.model_validate_json((self.path / "figures.json").read_bytes())
-        return Fitted(_adapter(self.path / "fitted.safetensors", spec), **dict(figures))
+        moments = _read_moments(self.path / "after.moments")
+        adapter = _adapter(self.path / "fitted.safetensors", spec)
+        return Fitted(adapter, **dict(figures), moments=moments)
 
     def refuse(self, index: int, refusal: Refusal) -> None:
         (self.path / f"refused-{index}.json").write_text(refusal.model_dump_json())
@@ -84,3 +94,12 @@ def _adapter(file: Path, spec: AdapterSpec) -> Adapter:
     """An adapter of `spec` that a process of ours wrote."""
     data = file.read_bytes().removeprefix(spec.header)
     return Adapter(spec, np.frombuffer(data, dtype="<f4").astype(np.float32))
+
+
+def _write_moments(file: Path, moments: bytes | None) -> None:
+    if moments is not None:
+        file.write_bytes(moments)
+
+
+def _read_moments(file: Path) -> bytes | None:
+    return file.read_bytes() if file.exists() else None

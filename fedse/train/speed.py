@@ -7,9 +7,10 @@ from typing import NamedTuple
 import torch
 from torch.optim import AdamW
 
-from fedse.config.schema import TrainSection
+from fedse.config.training import TrainSection
 from fedse.train.batch import Lesson, make_batch, padded_tokens
-from fedse.train.lora import Trainer, batches_of, load_adapter
+from fedse.train.lora import Trainer, load_adapter
+from fedse.train.passes import batches_of
 from fedse.types import Adapter, Clock
 
 
@@ -62,12 +63,12 @@ def measure_fit(
         return fitted.tokens, fitted.padded
 
     def bare(options: TrainSection) -> tuple[int, int]:
-        chosen = batches[: options.max_steps]
+        chosen = batches[: options.steps]
         bare_loop(trainer, start, chosen, settings=options)
         tokens = sum(len(lesson.token_ids) for batch in chosen for lesson in batch)
         return tokens, sum(map(padded_tokens, chosen))
 
-    short = settings.model_copy(update={"max_steps": 1})
+    short = settings.model_copy(update={"epochs": None, "max_steps": None, "steps": 1})
     paces = {fit: Pace(0, 0, 0.0), bare: Pace(0, 0, 0.0)}
     for run in paces:
         run(short)

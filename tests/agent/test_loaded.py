@@ -15,7 +15,7 @@ from fedse.adapters.base import adapter_spec, base_digest, base_path
 from fedse.agent import loaded
 from fedse.agent.hf import engine_for
 from fedse.agent.loaded import load_base, prepare_torch
-from fedse.config.schema import TrainSection
+from fedse.config.training import TrainSection
 from fedse.train.batch import Lesson
 from fedse.train.lora import trainer_for
 from fedse.types import Adapter, AdapterSpec

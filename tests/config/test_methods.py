@@ -1,5 +1,7 @@
 """Baselines and ablations are settings of the one loop, and nothing else."""
 
+import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -14,8 +16,10 @@ from fedse.config.schema import (
     RolloutSection,
 )
 from fedse.config.schema import RunSection as RunSection
+from fedse.drivers.pooled import Pooled
 from fedse.drivers.run import run_local
 from fedse.errors import ConfigError
+from fedse.events import Observer
 from fedse.store.run import Run
 from fedse.testing import open_toy_site, toy_spec
 
@@ -28,8 +32,8 @@ CONFIG = Config(
 )
 
 
-def run_of(path: Path, config: Config) -> Run:
-    run = Run(path, config, toy_spec(), clock=lambda: 0.0)
+def run_of(path: Path, config: Config, *observers: Observer) -> Run:
+    run = Run(path, config, toy_spec(), clock=lambda: 0.0, observers=observers)
     run_local(run, clock=lambda: 0.0, open_site=open_toy_site)
     return run
 
@@ -95,6 +99,37 @@ def test_pooled_clients_learn_one_lesson_from_everything(tmp_path: Path):
         assert {s.steps for s in stats} == {sum(s.buffered for s in stats)}
         assert result.drift is not None
         assert result.drift.cosine == pytest.approx(dict.fromkeys(result.stats, 1.0))
+
+
+@pytest.mark.parametrize("length", [{"train.steps": 7}, {"train.max_steps": 7}])
+def test_who_learns_for_all_takes_as_many_steps_as_all(length, tmp_path: Path):
+    config = with_settings(CONFIG, {"buffer.pooled": True, **length})
+    pooled = Pooled(Run(tmp_path, config, toy_spec(), clock=lambda: 0.0), time.time, open_toy_site)
+    settings = pooled.for_all.train_in(1)
+    assert (settings.steps or settings.max_steps) == 7 * len(CONFIG.clients)
+    assert (settings.epochs is None) == ("train.steps" in length)
+
+
+def test_who_learns_for_all_keeps_the_moments_and_a_round_done_again_begins_alike(tmp_path: Path):
+    fresh = with_settings(CONFIG, {"buffer.pooled": True})
+    config = with_settings(fresh, {"train.optimizer": "kept"})
+    whole, plain = run_of(tmp_path / "whole", config), run_of(tmp_path / "plain", fresh)
+    final = whole.adapter(3).digest
+    assert final != plain.adapter(3).digest
+    assert sorted(p.name for p in (tmp_path / "whole" / "moments").iterdir()) == [
+        "2.safetensors",
+        "3.safetensors",
+    ]
+    assert not (tmp_path / "plain" / "moments").exists()
+
+    def stop(event: str, facts: Mapping[str, object]) -> None:
+        if event == "commit.started" and facts["round"] == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_of(tmp_path / "stopped", config, stop)
+    assert (tmp_path / "stopped" / "moments" / "3.safetensors").exists()
+    assert run_of(tmp_path / "stopped", config).adapter(3).digest == final
 
 
 def test_a_part_is_disjoint_and_the_parts_are_everything(tmp_path: Path):

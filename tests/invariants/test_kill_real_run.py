@@ -21,8 +21,9 @@ needs("torch")
 
 from fedse.adapters.base import spec_of
 from fedse.config.judging import EvalSection
-from fedse.config.schema import BufferSection, ClientSection, Config, RolloutSection, TrainSection
+from fedse.config.schema import BufferSection, ClientSection, Config, RolloutSection
 from fedse.config.schema import RunSection as RunSection
+from fedse.config.training import TrainSection
 from fedse.drivers.run import run_local
 from fedse.envs.base import Env, Step, make_env
 from fedse.site import open as opening
@@ -43,7 +44,8 @@ CONFIG = Config(
     run=RunSection(rounds=3),
     rollout=RolloutSection(episodes=8, batch=4, context=512, new_tokens=6),
     buffer=BufferSection(demonstrations=4),
-    train=TrainSection(lr=2e-3, batch=4),
+    # The optimiser goes on from round to round, so that what it remembers must survive as well.
+    train=TrainSection(lr=2e-3, batch=4, optimizer="kept", schedule="run", batches="by-length"),
     eval=EvalSection(episodes=2, every=9),
     clients=(
         ClientSection(name="a", env="maze", options={"prompt": "short"}),

@@ -12,8 +12,8 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results" / "mutations.json"
 MUTATIONS = read_table()
 ROOMS = {
-    "adapters", "agent", "aggregate", "drivers", "federation", "flower", "ledger", "method",
-    "models", "processes", "site", "stats", "store", "train", "types.py",
+    "adapters", "agent", "aggregate", "config", "course.py", "drivers", "federation", "flower",
+    "ledger", "method", "models", "processes", "site", "stats", "store", "train", "types.py",
 }  # fmt: skip
 
 

@@ -16,9 +16,9 @@ from fedse.config.schema import (
     ClientSection,
     Config,
     RolloutSection,
-    TrainSection,
 )
 from fedse.config.schema import RunSection as RunSection
+from fedse.config.training import TrainSection
 from fedse.drivers.run import run_local
 from fedse.errors import RunError
 from fedse.events import silent
@@ -41,12 +41,17 @@ def config(
     outer: str = "none",
     factors: str = "both",
     merge: str = "mean",
+    optimizer: str = "fresh",
 ) -> Config:
     names = [f"c{i}" for i in range(clients)]
     return Config(
-        train=TrainSection(factors=factors),
         aggregate=AggregateSection(outer=outer, type=merge),
         run=RunSection(rounds=rounds, workers=workers, seed=seed),
+        train=TrainSection(
+            factors=factors,
+            optimizer=optimizer,
+            schedule="run" if optimizer == "kept" else "round",
+        ),
         rollout=RolloutSection(episodes=6, batch=4),
         eval=EvalSection(episodes=4),
         clients=tuple(ClientSection(name=name, env=COIN) for name in names),
@@ -145,6 +150,16 @@ def test_spreading_over_processes_changes_no_bit(tmp_path: Path):
     assert final_digest(tmp_path / "a", config()) == final_digest(tmp_path / "b", config(workers=2))
 
 
+def test_moments_and_schedule_of_a_run_change_the_adapter_and_no_driver_does(tmp_path: Path):
+    kept, fresh = (config(optimizer=optimizer) for optimizer in ("kept", "fresh"))
+    level = kept.model_copy(update={"train": TrainSection(optimizer="kept", schedule="constant")})
+    first, *others = (
+        final_digest(tmp_path / str(index), cfg) for index, cfg in enumerate((kept, fresh, level))
+    )
+    assert first not in others
+    assert first == final_digest(tmp_path / "spread", config(optimizer="kept", workers=2))
+
+
 def test_a_finished_run_resumes_to_itself(tmp_path: Path):
     first = final_digest(tmp_path / "a", config())
     assert final_digest(tmp_path / "a", config()) == first
@@ -199,7 +214,11 @@ def run_until_killed(path, left):
         left -= 1
         if left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
-    run = open_run(path, config({clients}, outer="{outer}"), observers=[observe])
+    run = open_run(
+        path,
+        config({clients}, outer="{outer}", optimizer="{optimizer}"),
+        observers=[observe],
+    )
     run_local(run, clock=zero, open_site=open_toy_site)
 
 # A copy of this process for each run: importing takes longer than the run itself.
@@ -214,16 +233,20 @@ for path, number in zip(sys.argv[1::2], sys.argv[2::2]):
 
 def kill_at(cfg: Config, *runs: tuple[Path, int]) -> list[int]:
     """Each run went on in its folder until the event of that number; the exit codes."""
-    code = KILLED_RUNS.format(clients=len(cfg.clients), outer=cfg.aggregate.outer)
+    code = KILLED_RUNS.format(
+        clients=len(cfg.clients), outer=cfg.aggregate.outer, optimizer=cfg.train.optimizer
+    )
     command = [sys.executable, "-c", code, *(str(word) for run in runs for word in run)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return [int(line) for line in done.stdout.splitlines()]
 
 
-@pytest.mark.parametrize("outer", ["none", "nesterov", "adam"])
-def test_kill_nine_at_any_event_changes_no_bit(tmp_path: Path, outer: str):
+@pytest.mark.parametrize(
+    ("outer", "optimizer"), [("none", "fresh"), ("nesterov", "fresh"), ("adam", "kept")]
+)
+def test_kill_nine_at_any_event_changes_no_bit(tmp_path: Path, outer: str, optimizer: str):
     """Every event of the run is a kill point; the six of the threat model are among them."""
-    small = config(clients=2, outer=outer)
+    small = config(clients=2, outer=outer, optimizer=optimizer)
     undisturbed = final_digest(tmp_path / "whole", small)
     events = (tmp_path / "whole" / "events.jsonl").read_text().splitlines()
     named = {"rollout.started", "train.started", "upload.started"}

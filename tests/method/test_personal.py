@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedse.config.judging import EvalSection, PersonalSection, SplitsSection
-from fedse.config.schema import ClientSection, Config, RolloutSection, RunSection, TrainSection
+from fedse.config.schema import ClientSection, Config, RolloutSection, RunSection
+from fedse.config.training import TrainSection
 from fedse.events import silent
 from fedse.method.evaluate import client_eval, client_validation
 from fedse.method.personal import is_due, settings_for

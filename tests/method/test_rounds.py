@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from fedse.config.judging import EvalSection
-from fedse.config.schema import BufferSection, ClientSection, Config, RolloutSection, TrainSection
+from fedse.config.schema import BufferSection, ClientSection, Config, RolloutSection
+from fedse.config.training import TrainSection
+from fedse.course import Course
 from fedse.events import silent
 from fedse.method.evaluate import client_eval
 from fedse.method.rollout import Game
@@ -43,10 +45,15 @@ class Watched:
         return self._play(games, *args, **options)
 
     def fit(
-        self, start: Adapter, lessons: Sequence[Trajectory], settings: TrainSection, seed: int
+        self,
+        start: Adapter,
+        lessons: Sequence[Trajectory],
+        settings: TrainSection,
+        seed: int,
+        *course: Course,
     ) -> Fitted:
         self.fits.append((start.digest, list(lessons), seed))
-        return self._fit(start, lessons, settings, seed)
+        return self._fit(start, lessons, settings, seed, *course)
 
     def round(self, number: int, current: Adapter = CURRENT) -> Adapter | None:
         return client_round(current, self.site, self.config, round=number, emit=silent).adapter

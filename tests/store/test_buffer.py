@@ -95,6 +95,50 @@ def test_the_newest_answer_is_that_of_the_highest_round(buffer: Buffer):
     assert buffer.newest("e") == 7
 
 
+def finish(buffer: Buffer, round: int, moments: bytes | None, experiment: str = "e") -> None:
+    buffer.finish(experiment, round, "r", SiteReply(ClientStats(), None), moments=moments)
+
+
+def test_moments_are_for_later_rounds_of_the_same_experiment(buffer: Buffer):
+    assert buffer.moments("e", before=9) is None
+    finish(buffer, 2, b"two")
+    finish(buffer, 7, b"other", experiment="other")
+    assert [buffer.moments("e", before=round) for round in (1, 2, 3, 9)] == [None, None] + [
+        b"two"
+    ] * 2
+    assert buffer.moments("other", before=8) == b"other"
+
+
+def test_only_the_newest_moments_are_kept_and_a_round_without_any_leaves_them(buffer: Buffer):
+    for round, moments in ((1, b"one"), (2, b"two"), (3, None)):
+        finish(buffer, round, moments)
+    assert buffer.moments("e", before=4) == b"two"
+    assert buffer._db.execute("SELECT count(*) FROM moments").fetchone() == (1,)
+    finish(buffer, 1, b"one again")
+    assert buffer.moments("e", before=2) == b"one again"
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 4, 7])
+def test_moments_larger_than_a_row_come_back_whole(buffer: Buffer, monkeypatch, size: int):
+    monkeypatch.setattr("fedse.store.buffer.PIECE_BYTES", 3)
+    finish(buffer, 1, b"12345678901")
+    finish(buffer, 2, b"abcdefg"[:size])
+    assert buffer.moments("e", before=3) == (b"abcdefg"[:size] or None)
+
+
+def test_answer_and_moments_are_stored_together_or_not_at_all(buffer: Buffer, monkeypatch):
+    finish(buffer, 1, b"one")
+
+    def breaks(*given: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(buffer, "_replace_moments", breaks)
+    with pytest.raises(StoreError, match="disk full"):
+        finish(buffer, 2, b"two")
+    assert buffer.finished("e", 2, "r") is None
+    assert buffer.moments("e", before=3) == b"one"
+
+
 PART = RolloutPart("e", 1, "train", 0, "identity")
 
 

@@ -12,6 +12,7 @@ from tests.needs import needs
 
 needs("torch")
 
+import numpy as np
 import torch
 
 from fedse.adapters.base import adapter_spec, base_path, initial_adapter
@@ -25,8 +26,9 @@ from fedse.config.schema import (
     Config,
     ModelSection,
     RolloutSection,
-    TrainSection,
 )
+from fedse.config.training import TrainSection
+from fedse.course import LEVEL, Arc, Course
 from fedse.envs.base import make_env
 from fedse.errors import TrainError
 from fedse.method.rollout import choose_games, demonstrate
@@ -44,14 +46,24 @@ def lessons(count: int = 8):
     return demonstrate(choose_games(MAZE().tasks("train"), count, seed=1), MAZE)
 
 
-def fitted(seed: int = 1, context: int = 512, **settings: object):
+def fitted(
+    seed: int = 1,
+    context: int = 512,
+    course: Course = Course(),  # noqa: B008
+    start: Adapter | None = None,
+    **settings: object,
+):
     prepare_torch(1)
     options = TrainSection(**{"lr": 2e-3, "batch": 4, **settings})
-    start = initial_adapter(SPEC, seed=0)
     encoder = load_base(PATH).encoder
     prepared = [encoder.tokenized("maze", lesson) for lesson in lessons()]
     return trainer_for(PATH, SPEC).fit(
-        start, prepared, settings=options, context=context, seed=seed
+        start or initial_adapter(SPEC, seed=0),
+        prepared,
+        settings=options,
+        context=context,
+        seed=seed,
+        course=course,
     )
 
 
@@ -121,6 +133,56 @@ def test_the_factor_that_rests_keeps_its_bits(factors: str, moved: str):
     assert same == {name for name in before if name.split(".lora_")[1][0] not in moved}
     names = [name for name, p in trainer.model().named_parameters() if p.requires_grad]
     assert len(names) == len(SPEC.tensors)
+
+
+def test_exact_steps_have_the_bits_of_as_many_steps_in_epochs():
+    exact, bounded = fitted(steps=5), fitted(epochs=3, max_steps=5)
+    assert exact.steps == 5
+    assert exact.adapter.digest == bounded.adapter.digest
+
+
+def test_batches_by_length_learn_from_every_lesson_with_less_padding():
+    plain, grouped = fitted(epochs=2, batch=2), fitted(epochs=2, batch=2, batches="by-length")
+    assert (grouped.steps, grouped.tokens) == (plain.steps, plain.tokens)
+    assert grouped.tokens <= grouped.padded < plain.padded
+
+
+def test_a_constant_rate_and_a_run_long_cosine_go_further_than_one_to_zero():
+    def length(**changes: object) -> float:
+        return float(np.abs(fitted(steps=4, **changes).adapter.vector - START).sum())
+
+    START = initial_adapter(SPEC, seed=0).vector
+    late, early = (Course(Arc(before, 4, 40)) for before in (36, 0))
+    assert length(course=late) < 0.1 * length(course=early)
+    assert length() < length(course=early) < length(course=Course(LEVEL))
+
+
+def kept(course: Course = Course(LEVEL), start: Adapter | None = None, steps: int = 2):  # noqa: B008
+    return fitted(course=course, start=start, steps=steps, batch=8, optimizer="kept")
+
+
+def test_two_fits_with_kept_moments_are_one_fit():
+    """All lessons in every batch and a level rate: only the moments could tell them apart."""
+    first = kept()
+    second = kept(Course(LEVEL, first.moments), first.adapter)
+    whole = kept(steps=4)
+    fresh = kept(Course(LEVEL), first.adapter)
+    assert np.abs(second.adapter.vector - whole.adapter.vector).max() < 1e-5
+    assert np.abs(fresh.adapter.vector - whole.adapter.vector).max() > 1e-4
+
+
+def test_moments_are_kept_and_used_only_where_the_settings_say_so():
+    before = kept()
+    assert fitted(steps=2).moments is None
+    with_moments = fitted(steps=2, course=Course(moments=before.moments))
+    assert with_moments.adapter.digest == fitted(steps=2).adapter.digest
+
+
+def test_the_same_moments_give_the_same_bits():
+    course = Course(LEVEL, kept().moments)
+    first, again = kept(course), kept(course)
+    assert first.adapter.digest == again.adapter.digest != kept().adapter.digest
+    assert first.moments == again.moments != course.moments
 
 
 ANOTHER_PROCESS = """

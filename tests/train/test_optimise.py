@@ -16,11 +16,12 @@ from torch import Tensor
 from fedse.adapters.base import adapter_spec, base_path
 from fedse.agent.loaded import load_base, prepare_torch
 from fedse.config.hardware import TrainerSection
-from fedse.config.schema import TrainSection
+from fedse.config.training import TrainSection
+from fedse.course import Arc
 from fedse.errors import TrainError
 from fedse.train.batch import Lesson, learned_tokens, make_batch, make_pieces
 from fedse.train.lora import load_adapter, trainer_for
-from fedse.train.optimise import Share, accumulate, take_steps
+from fedse.train.optimise import Share, accumulate, make_optimizer, take_steps
 from fedse.types import Adapter
 
 PATH = base_path("tiny")
@@ -119,6 +120,25 @@ def steps(place: TrainerSection, share: Share = Share()) -> tuple[Tensor, list[f
     told = list(take_steps(model, batches, settings=options, place=place, share=share))
     parameters = [p.detach() for p in model.parameters() if p.requires_grad]
     return torch.cat([p.flatten() for p in parameters]), [step.loss for step in told]
+
+
+def test_the_learning_rate_is_that_of_the_arc():
+    model, arc = ready(), Arc(1, 2, 4)
+    options = TrainSection(lr=2e-3)
+    optimizer = make_optimizer(model, options)
+    rates = [
+        optimizer.param_groups[0]["lr"]
+        for _ in take_steps(
+            model,
+            [LESSONS[:3]] * 4,
+            settings=options,
+            place=TrainerSection(),
+            arc=arc,
+            optimizer=optimizer,
+        )
+    ]
+    # Told after a step, so it is the rate of the next one.
+    assert rates == [2e-3 * arc.rate(step, of=4) for step in (1, 2, 3, 4)]
 
 
 def test_checkpointing_changes_nothing_and_is_off_afterwards():

@@ -8,7 +8,7 @@ needs("torch")
 
 from fedse.adapters.base import adapter_spec, base_path, initial_adapter
 from fedse.agent.loaded import prepare_torch
-from fedse.config.schema import TrainSection
+from fedse.config.training import TrainSection
 from fedse.train.batch import learned_tokens
 from fedse.train.lora import trainer_for
 from fedse.train.speed import measure_fit, synthetic_lessons

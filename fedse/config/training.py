@@ -1,0 +1,131 @@
+"""How a client trains in a round: what all members agree on, unlike the hardware they train on.
+
+The length of a round is said in one of two ways: passes over the buffer (`epochs`, bounded by
+`max_steps`), or an exact number of optimiser steps (`steps`).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from fedse.config.section import Positive, Section
+from fedse.course import LEVEL, Arc
+
+PASSES = ("epochs", "max_steps")
+"""The settings that say the length of a round in passes; `steps` is the other way."""
+
+
+class TrainSection(Section):
+    epochs: Positive | None = 2
+    """Passes over the whole buffer per round (paper: 2); unset with train.steps."""
+    lr: Annotated[float, Field(gt=0)] = 5e-5
+    """Peak learning rate of AdamW (paper: 5e-5), without warm-up; train.schedule says how it
+    falls."""
+    batch: Positive = 8
+    """Trajectories per optimiser step (the paper does not say)."""
+    max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
+    """Gradient clipping (the paper does not say)."""
+    max_steps: Positive | None = None
+    """Upper bound on optimiser steps per round; unset = whole epochs."""
+    steps: Positive | None = None
+    """Exact number of optimiser steps per round, instead of train.epochs and train.max_steps: the
+    buffer is gone through again and again, each time in a new order. Unset = by train.epochs."""
+    schedule: Literal["round", "run", "constant"] = "round"
+    """How the learning rate falls: a cosine to zero in every round (paper), one cosine over all of
+    run.rounds, or not at all."""
+    optimizer: Literal["fresh", "kept"] = "fresh"
+    """What AdamW knows when a round begins: nothing, or its moments after the site's last round,
+    which stay at the site."""
+    factors: Literal["both", "a", "b", "alternate"] = "both"
+    """Which of LoRA's two factors is learned and sent (paper: both). `b` leaves A as it began
+    (FFA); `alternate` learns B in odd rounds and A in even ones (RoLoRA); `a` is refused."""
+    batches: Literal["shuffled", "by-length"] = "shuffled"
+    """Which trajectories share a step: any, or ones of similar length, which takes less padding."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_default_beside_steps(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("steps") is not None:
+            return {"epochs": None, **given}
+        return given
+
+    @model_validator(mode="after")
+    def _one_length(self) -> "TrainSection":
+        _require_one_length("train", self)
+        if self.steps is None and self.epochs is None:
+            raise ValueError("a round needs a length: set train.epochs or train.steps")
+        return self
+
+
+class WarmstartSection(Section):
+    """Behaviour cloning before exploration: the first rounds learn from demonstrations only."""
+
+    rounds: Annotated[int, Field(ge=0)] = 0
+    """How many of run.rounds; the adapter after them is the warm start (paper: 0)."""
+    epochs: Positive | None = None
+    """Passes over the demonstrations per round; unset = as in [train]."""
+    lr: Annotated[float, Field(gt=0)] | None = None
+    """Peak learning rate; unset = train.lr."""
+    max_steps: Positive | None = None
+    """Upper bound on optimiser steps per round; unset = as in [train]."""
+    steps: Positive | None = None
+    """Exact number of optimiser steps per round, instead of epochs and max_steps; unset = as in
+    [train]."""
+
+    @model_validator(mode="after")
+    def _one_length(self) -> "WarmstartSection":
+        _require_one_length("warmstart", self)
+        return self
+
+
+def _require_one_length(name: str, section: TrainSection | WarmstartSection) -> None:
+    passes = [key for key in PASSES if getattr(section, key) is not None]
+    if section.steps is not None and passes:
+        beside = " and ".join(f"{name}.{key} = {getattr(section, key)}" for key in passes)
+        raise ValueError(
+            f"{name}.steps = {section.steps} is the exact length of a round, which {beside} would "
+            f"say in another way: keep one of the two"
+        )
+
+
+def require_one_warm_length(train: TrainSection, warm: WarmstartSection) -> None:
+    """A bound on the warm start's steps bounds epochs that somebody has set."""
+    if train.steps is not None and warm.max_steps is not None and warm.epochs is None:
+        raise ValueError(
+            f"warmstart.max_steps = {warm.max_steps} bounds epochs, but with train.steps = "
+            f"{train.steps} there are none: set warmstart.steps, or warmstart.epochs as well"
+        )
+
+
+def rivals(location: Sequence[str | int]) -> tuple[str, ...]:
+    """The settings of the same section that say a round's length in the other way than this one."""
+    match tuple(location):
+        case ("train" | "warmstart", "steps"):
+            return PASSES
+        case ("train" | "warmstart", key) if key in PASSES:
+            return ("steps",)
+    return ()
+
+
+def warm_training(train: TrainSection, warm: WarmstartSection) -> TrainSection:
+    """How a client trains in a round of the warm start."""
+    own: Mapping[str, Any] = warm.model_dump(exclude={"rounds"}, exclude_none=True)
+    replaced = {rival: None for key in own for rival in rivals(("warmstart", key))}
+    return train.model_copy(update={**replaced, **own})
+
+
+def arc_of(trainings: Sequence[TrainSection], round: int) -> Arc:
+    """The part of the learning rate's cosine that `round` walks; `trainings` are all rounds'.
+
+    Over the whole run, a round's part is as long as its share of the optimiser steps, or of the
+    upper bounds on them. Where a round has neither, all rounds have equal parts.
+    """
+    own = trainings[round - 1]
+    if own.schedule == "round":
+        return Arc()
+    if own.schedule == "constant":
+        return LEVEL
+    known = [training.steps or training.max_steps for training in trainings]
+    lengths = [length or 1 for length in known] if all(known) else [1] * len(known)
+    return Arc(sum(lengths[: round - 1]), lengths[round - 1], sum(lengths))

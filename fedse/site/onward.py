@@ -1,0 +1,37 @@
+"""Training that goes on with what AdamW remembered when the site's last round was answered.
+
+The moments stay in the client's own buffer. They are stored with the answer, in one transaction: a
+round that is answered again does not move them, and one that was killed before its answer was
+stored begins with the same moments and ends with the same adapter.
+"""
+
+from collections.abc import Sequence
+
+from fedse.config.training import TrainSection
+from fedse.course import Course
+from fedse.method.site import Site
+from fedse.types import Adapter, Fitted, Trajectory
+
+
+class OnwardTraining:
+    """The site's training in one round; `moments` are those it ended with, if they are kept."""
+
+    def __init__(self, site: Site, experiment: str, round: int) -> None:
+        self._site, self._experiment, self._round = site, experiment, round
+        self.moments: bytes | None = None
+
+    def fit(
+        self,
+        start: Adapter,
+        lessons: Sequence[Trajectory],
+        settings: TrainSection,
+        seed: int,
+        course: Course = Course(),  # noqa: B008  a value that nobody changes
+    ) -> Fitted:
+        """As the site's own, from the moments of its last round before this one."""
+        if settings.optimizer == "kept":
+            before = self._site.buffer.moments(self._experiment, before=self._round)
+            course = course._replace(moments=before)
+        fitted = self._site.fit(start, lessons, settings, seed, course)
+        self.moments = fitted.moments
+        return fitted
