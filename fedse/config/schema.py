@@ -97,8 +97,16 @@ class RolloutSection(Section):
 
 
 class SelectSection(Section):
-    type: Annotated[str, one_of("success", "all", group=plugins.SELECTS)] = "success"
-    """Which episodes are learned from (paper: success; all = its ablation)."""
+    type: Annotated[
+        str, one_of("success", "all", "frontier", "hindsight", group=plugins.SELECTS)
+    ] = "success"
+    """Which episodes are learned from (paper: success; all = its ablation). `frontier`: successes
+    in tasks that are neither always nor never won. `hindsight`: successes, and other episodes under
+    a goal they did reach."""
+    tries: Positive = 2
+    """`frontier`: games of a task after which it can count as always won."""
+    per_task: Positive | None = None
+    """`frontier`: different episodes of one task kept over all rounds; unset = all."""
 
 
 class BufferSection(Section):
@@ -110,7 +118,8 @@ class BufferSection(Section):
     pooled: bool = False
     """All clients learn from one common buffer: what federation avoids, and is compared with."""
     keep_played: bool = True
-    """Keep every episode, also failed and held-out ones, for `fedse view`; never learned from."""
+    """Keep every episode, also failed and held-out ones, for `fedse view`. Nothing learns from
+    them, but `train.loss = "kto"` from the failed ones of training tasks."""
 
 
 class TrainSection(Section):
@@ -124,6 +133,20 @@ class TrainSection(Section):
     """Gradient clipping (the paper does not say)."""
     max_steps: Positive | None = None
     """Upper bound on optimiser steps per round; unset = whole epochs."""
+    loss: Literal["sft", "kto"] = "sft"
+    """Maximum likelihood (paper), or KTO: away from failed episodes too, with a likelihood term."""
+    failures: Annotated[float, Field(ge=0)] = 1.0
+    """`kto`: failed episodes per lesson at most, the newest ones."""
+    beta: Annotated[float, Field(gt=0)] = 0.1
+    """`kto`: how soon a change of an episode's log-probability is enough."""
+    desirable_weight: Annotated[float, Field(ge=0)] = 1.0
+    """`kto`: weight of successes."""
+    undesirable_weight: Annotated[float, Field(ge=0)] = 1.0
+    """`kto`: weight of failures."""
+    sft_weight: Annotated[float, Field(ge=0)] = 1.0
+    """`kto`: weight of the likelihood of the successes beside it."""
+    reference: Literal["start", "base"] = "start"
+    """`kto`: changes are counted from the adapter the round starts from, or from the base model."""
 
 
 class WarmstartSection(Section):
@@ -229,15 +252,24 @@ class Config(Section):
             raise ValueError('trainer.precision = "4bit" needs engine.type = "vllm"')
         return self
 
+    @model_validator(mode="after")
+    def _failures_kept(self) -> "Config":
+        if self.train.loss == "kto" and not self.buffer.keep_played:
+            raise ValueError('train.loss = "kto" needs buffer.keep_played = true')
+        return self
+
     def client(self, name: str) -> ClientSection:
         return next(client for client in self.clients if client.name == name)
 
     def train_in(self, round: int) -> TrainSection:
-        """How a client trains in this round: as in `train`, but for what the warm start changes."""
+        """How a client trains in this round: as in `train`, but for what the warm start changes.
+
+        There is no failure to learn from before the first exploration, so the loss is `sft`.
+        """
         if round > self.warmstart.rounds:
             return self.train
         own = self.warmstart.model_dump(exclude={"rounds"}, exclude_none=True)
-        return self.train.model_copy(update=own)
+        return self.train.model_copy(update={**own, "loss": "sft"})
 
     def agreed_digest(self) -> str:
         """Digest of what all members must have agreed on.

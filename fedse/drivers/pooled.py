@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fedse.config.schema import Config, TrainSection
 from fedse.drivers.sites import OpenSite, Sites
+from fedse.method.lessons import failures_for
 from fedse.method.site import Site
 from fedse.protocol import Delivery, Request
 from fedse.seeds import seed_of
@@ -50,16 +51,20 @@ class Pooled:
         self._sites.close()
 
     def _fit(self, clients: Sequence[str], request: Request, adapter: Adapter) -> Fitted | None:
-        history = self._run.config.buffer.history
+        config, round = self._run.config, request.round
         lessons: list[Trajectory] = []
+        failures: list[Trajectory] = []
         for client in clients:
             site = self._trainable[client]
-            lessons += site.prepare(site.buffer.lessons(request.experiment, request.round, history))
+            own = site.buffer.lessons(request.experiment, round, config.buffer.history)
+            lessons += (prepared := site.prepare(own))
+            failed = failures_for(site.buffer, config, round=round, lessons=len(prepared))
+            failures += site.prepare(failed)
         if not lessons:
             return None
         seed = seed_of(self._run.config.run.seed, "pooled", request.round)
         settings = _for_all(self._run.config).train_in(request.round)
-        return self._trainable[clients[0]].fit(adapter, lessons, settings, seed)
+        return self._trainable[clients[0]].fit(adapter, [*lessons, *failures], settings, seed)
 
 
 def _for_all(config: Config) -> Config:

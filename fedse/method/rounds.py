@@ -14,7 +14,8 @@ from fedse.errors import AdapterRejected
 from fedse.events import Emit
 from fedse.method.counts import count_episodes
 from fedse.method.rollout import choose_games, require_sound
-from fedse.method.select import SELECTS
+from fedse.method.lessons import failures_for
+from fedse.method.select import select_lessons
 from fedse.method.site import Answer, Merged, Site
 from fedse.seeds import seed_of
 from fedse.types import Adapter, ClientStats, ClientUpdate, Exclusion, Trajectory
@@ -27,13 +28,15 @@ def client_round(
     started = site.clock()
     seed = seed_of(config.run.seed, site.client, round)
     played = explore(current, site, config, round=round, seed=seed, emit=emit)
-    site.buffer.add(SELECTS[config.select.type](played), experiment=config.run.name)
+    chosen = select_lessons(played, site, config, round=round)
+    site.buffer.add(chosen, experiment=config.run.name)
     lessons = list(site.buffer.lessons(config.run.name, round, config.buffer.history))
     explored = site.clock()
 
     emit("train.started", client=site.client, round=round, lessons=len(lessons))
     train = config.train_in(round)
-    fitted = site.fit(current, lessons, train, seed) if lessons else None
+    failures = failures_for(site.buffer, config, round=round, lessons=len(lessons))
+    fitted = site.fit(current, [*lessons, *failures], train, seed) if lessons else None
     learned = {
         "added": site.buffer.added(config.run.name, round),
         "buffered": len(lessons),

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,7 +15,8 @@ from fedse.config.hardware import TrainerSection
 from fedse.config.schema import TrainSection
 from fedse.errors import TrainError
 from fedse.seeds import seed_of
-from fedse.train.batch import Lesson, Tokenized, learned_tokens, lesson_of
+from fedse.train.batch import Lesson, T, Tokenized, learned_tokens, lesson_of
+from fedse.train.kto import judge, kto_objective
 from fedse.train.launch import fit_in_processes
 from fedse.train.optimise import Share, StepTaken, take_steps
 from fedse.train.order import FitOrder
@@ -46,24 +48,32 @@ class Trainer:
         for batch in batches:
             _require_own_tokens(batch, context)
         if self.place.processes > 1:
-            order = FitOrder(
-                base=self.path,
-                spec=self.spec,
-                place=self.place,
-                settings=settings,
-                context=context,
-                seed=seed,
-                lessons=tuple(kept),
-            )
-            return fit_in_processes(order, start)
+            return fit_in_processes(self._order(kept, settings, context, seed), start)
         model = self.model()
         load_adapter(model, start)
+        train = partial(take_steps, model, settings=settings, place=self.place, share=share)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed_of(seed, "fit"))
-            steps = list(
-                take_steps(model, batches, settings=settings, place=self.place, share=share)
-            )
+            if settings.loss == "kto":
+                judged = judge(model, kept, settings, self.place, context=context, share=share)
+                whole = list(batches_of(judged, settings, seed=seed))
+                steps = list(train(whole, objective=kto_objective(settings)))
+            else:
+                steps = list(train(batches))
         return _fitted(read_adapter(model, self.spec), steps, epochs=settings.epochs)
+
+    def _order(
+        self, lessons: Sequence[Lesson], settings: TrainSection, context: int, seed: int
+    ) -> FitOrder:
+        return FitOrder(
+            base=self.path,
+            spec=self.spec,
+            place=self.place,
+            settings=settings,
+            context=context,
+            seed=seed,
+            lessons=tuple(lessons),
+        )
 
     def model(self) -> Any:
         """PEFT's model with the published weights; loaded when it is first needed."""
@@ -138,8 +148,8 @@ def read_adapter(model: Any, spec: AdapterSpec) -> Adapter:
 
 
 def batches_of(
-    lessons: Sequence[Lesson], settings: TrainSection, *, seed: int
-) -> Iterator[list[Lesson]]:
+    lessons: Sequence[T], settings: TrainSection, *, seed: int
+) -> Iterator[list[T]]:
     """The lessons of each step of a fit, every epoch in an order of its own."""
     count = 0
     for epoch in range(settings.epochs):

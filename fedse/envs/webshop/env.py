@@ -29,7 +29,7 @@ from fedse.envs.webshop.pages import (
 from fedse.envs.webshop.reward import EXACT, published, reward
 from fedse.envs.webshop.search import Index
 from fedse.errors import EnvError
-from fedse.types import Split, Task
+from fedse.types import Split, Task, Trajectory
 
 PRODUCTS = range(60, 10_001)
 OPTION_AXES = range(3)
@@ -43,16 +43,18 @@ SYSTEM_PROMPTS: Mapping[str, str] = {
         "says what to buy, then the texts and buttons of the page, separated by [SEP].\n"
         "Each turn, do one of two things: search[words] looks for products, from any page; "
         "click[button] presses a button of the current page, named exactly as shown. A product is "
-        "opened by its id. On its page, choose the options the instruction asks for, then click "
-        "Buy Now: that ends the visit. You have {turns} turns, and only what you buy counts: the "
+        "opened by its {named}. On its page, choose the options the instruction asks for, then "
+        "click Buy Now: that ends the visit. You have {turns} turns, and only what you buy counts: the "
         "kind of product, its attributes, the options chosen and a price within the limit. A "
         "button that is not there does nothing and still costs the turn.\n"
         "Answer with a short thought and one action, like this:\n"
         "Thought: the second product has both attributes and costs less than the limit.\n"
-        "Action: click[p17]"
+        "Action: click[{example}]"
     ),
     "short": "shop",
 }
+# What a result's button is called, and an example.
+OPENED_BY: Mapping[str, tuple[str, str]] = {"id": ("id", "p17"), "number": ("number", "2")}
 
 _ACTION = re.compile(r"(search|click)\s?\[(.*)\]", re.IGNORECASE)
 
@@ -76,9 +78,11 @@ class WebShop:
         prompt: Literal["full", "short"] = "full",
         page_size: int | None = None,
         strict_options: bool = False,
+        results: Literal["id", "number"] = "id",
         tasks_per_split: Sequence[int] = (400, 100),
     ) -> None:
         require_one_of("webshop", "prompt", prompt, tuple(SYSTEM_PROMPTS))
+        require_one_of("webshop", "results", results, tuple(OPENED_BY))
         _require_within("products", products, PRODUCTS)
         _require_within("option_axes", option_axes, OPTION_AXES)
         require_positive("webshop", "max_turns", max_turns)
@@ -89,15 +93,18 @@ class WebShop:
         size = PAGE_SIZES[prompt] if page_size is None else page_size
         _require_within("page_size", size, range(1, MOST_HITS + 1))
         self.name = "webshop"
-        self.system_prompt = SYSTEM_PROMPTS[prompt].format(turns=max_turns)
+        named, example = OPENED_BY[results]
+        self.system_prompt = SYSTEM_PROMPTS[prompt].format(
+            turns=max_turns, named=named, example=example
+        )
         self.max_turns = max_turns
         self._short = prompt == "short"
         self._agreement = EXACT if strict_options else published()
         train, test = tasks_per_split
         self._shop = _shop(products, option_axes, strict_options, train, test)
-        self._size = size
+        self._start = Page(size=size, numbered=results == "number")
         self._goal: Goal | None = None
-        self._page = Page()
+        self._page = self._start
         self._opened = set[Product]()
         self._turns = 0
 
@@ -112,7 +119,7 @@ class WebShop:
                 hint="take tasks from tasks(split) of an environment with the same options",
             )
         self._goal = self._shop.goals[task]
-        self._page, self._opened, self._turns = Page(size=self._size), set(), 0
+        self._page, self._opened, self._turns = self._start, set(), 0
         return Step(self._view(self._goal))
 
     def step(self, action: str) -> Step:
@@ -143,11 +150,11 @@ class WebShop:
         goes back from a product that turns out not to have what is wanted.
         """
         goal, page = self._open_goal(), self._page
-        promising = [hit for hit in page.shown_hits if self._promises(hit, goal)]
+        promising = [label for label, hit in page.labels.items() if self._promises(hit, goal)]
         if page.product is not None and goal.met_by(page.product):
             return f"click[{_next_choice(page, goal) if page.place == 'item' else PREVIOUS}]"
         if promising and page.place == "results":
-            return f"click[{promising[0].id}]"
+            return f"click[{promising[0]}]"
         if promising and page.place == "item":
             return f"click[{PREVIOUS}]"
         if page.query != goal.query:
@@ -156,6 +163,22 @@ class WebShop:
         if page.place == "results" and any(self._promises(hit, goal) for hit in following):
             return f"click[{NEXT}]"
         return f"search[{goal.product.title}]"
+
+    def reached(self, episode: Trajectory) -> Sequence[Task]:
+        """The training tasks that the purchase meets in full, those nearest to the searches first.
+
+        No task of the test split is among them, also where the product is one of its products.
+        """
+        self._goal, self._page, searched = None, self._start, set[str]()
+        for turn in episode.turns:
+            self._page = self._after(turn.action)
+            searched |= set(self._page.query.split())
+        if self._page.place != "bought":
+            return []
+        bought, values = item_of(self._page), [value for _, value in self._page.chosen]
+        goal_of = {task: self._shop.goals[task] for task in self.tasks("train")}
+        met = [t for t, g in goal_of.items() if reward(bought, values, g, self._agreement) == 1.0]
+        return sorted(met, key=lambda task: -len(searched & set(goal_of[task].query.split())))
 
     def close(self) -> None:
         self._goal = None
@@ -185,7 +208,7 @@ class WebShop:
             return self._page
         numbers = self._shop.search.best(words, MOST_HITS)
         hits = tuple(self._shop.products[number] for number in numbers)
-        return Page(place="results", query=words, hits=hits, size=self._size)
+        return self._start._replace(place="results", query=words, hits=hits)
 
     def _view(self, goal: Goal) -> str:
         return (short_view if self._short else full_view)(self._page, goal)
