@@ -2,9 +2,9 @@
 
     python scripts/measure_webshop.py docs/results/webshop.json
 
-One client alone, `tiny-five`, the options of five-worlds.toml. An adapter is fitted on expert games of
-training tasks; then the expert's actions are predicted greedily, each from the expert's own past, in
-other training tasks and in test tasks, whose products are others. Beside it: games played.
+One client alone, `tiny-five`, the options of five-worlds.toml. An adapter is fitted on expert games
+of training tasks; then the expert's actions are predicted greedily, each from the expert's own
+past, in other training tasks and in test tasks, whose products are others. Beside it: games played.
 """
 
 import argparse
@@ -74,9 +74,7 @@ def games_won(adapter: Adapter, options: dict[str, Any], games: Sequence[Game]) 
     policy = HFPolicy(
         engine_for(PATH, SPEC), adapter, temperature=1.0, context=CONTEXT, new_tokens=NEW_TOKENS
     )
-    played = rollout(
-        games, lambda: make_env("webshop", options), policy, round=1, batch=50, seed=7
-    )
+    played = rollout(games, lambda: make_env("webshop", options), policy, round=1, batch=50, seed=7)
     return Rate(sum(episode.success for episode in played), len(played))
 
 

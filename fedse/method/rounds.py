@@ -13,8 +13,8 @@ from fedse.config.schema import Config
 from fedse.errors import AdapterRejected
 from fedse.events import Emit
 from fedse.method.counts import count_episodes
-from fedse.method.rollout import choose_games, require_sound
 from fedse.method.lessons import failures_for
+from fedse.method.rollout import choose_games, require_sound
 from fedse.method.select import select_lessons
 from fedse.method.site import Answer, Merged, Site
 from fedse.seeds import seed_of

@@ -181,8 +181,9 @@ class Buffer:
         """
         first = 1 if history == "all" else round
         rows = self._db.execute(
-            "SELECT body FROM played WHERE experiment = ? AND round BETWEEN ? AND ? AND body NOT NULL"
-            " AND split = 'train' AND outcome = 'failure' ORDER BY round DESC, position DESC",
+            "SELECT body FROM played WHERE experiment = ? AND round BETWEEN ? AND ?"
+            " AND split = 'train' AND outcome = 'failure' AND body NOT NULL"
+            " ORDER BY round DESC, position DESC",
             (experiment, first, round),
         )
         found: dict[str, Trajectory] = {}

@@ -91,9 +91,7 @@ def agent_loss(logits_N_V: Tensor, labels_B_T: Tensor) -> Tensor:
     return F.nll_loss(placed[:, None], torch.where(learned, 0, IGNORED), ignore_index=IGNORED)
 
 
-def make_pieces(
-    lessons: Sequence[T], *, max_tokens: int | None, parts: int = 1
-) -> list[list[T]]:
+def make_pieces(lessons: Sequence[T], *, max_tokens: int | None, parts: int = 1) -> list[list[T]]:
     """The batch as groups that are computed one after another, at least `parts` if it can be.
 
     A group has lessons of similar length and at most `max_tokens` tokens, padding included; a

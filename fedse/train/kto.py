@@ -1,8 +1,8 @@
 """KTO: towards the episodes that were won, away from those that were lost, from where a fit starts.
 
-Kahneman-Tversky optimisation (arXiv 2402.01306) on the log-probability of all the agent's own tokens
-of an episode, with the likelihood of the successes added. What counts is how much that has gained
-since the reference, compared with how much the log-probability of any other text has: the
+Kahneman-Tversky optimisation (arXiv 2402.01306) on the log-probability of all the agent's own
+tokens of an episode, with the likelihood of the successes added. What counts is how much that has
+gained since the reference, compared with how much the log-probability of any other text has: the
 divergence, estimated as in the paper from episodes that do not fit together.
 """
 

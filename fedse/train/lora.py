@@ -147,9 +147,7 @@ def read_adapter(model: Any, spec: AdapterSpec) -> Adapter:
     return Adapter(spec, vector)
 
 
-def batches_of(
-    lessons: Sequence[T], settings: TrainSection, *, seed: int
-) -> Iterator[list[T]]:
+def batches_of(lessons: Sequence[T], settings: TrainSection, *, seed: int) -> Iterator[list[T]]:
     """The lessons of each step of a fit, every epoch in an order of its own."""
     count = 0
     for epoch in range(settings.epochs):
