@@ -78,9 +78,9 @@ def games_won(adapter: Adapter, options: dict[str, Any], games: Sequence[Game]) 
     return Rate(sum(episode.success for episode in played), len(played))
 
 
-def measure(results: str, demonstrations: int, *, steps: int, seed: int) -> dict[str, Any]:
+def measure(copying: bool, demonstrations: int, *, steps: int, seed: int) -> dict[str, Any]:
     """One row: an adapter after `steps` steps on so many games, and what it foretells and wins."""
-    options = {**OPTIONS, "results": results}
+    options = {**OPTIONS, "copying": copying}
     env, encoder = make_env("webshop", options), load_encoder(PATH)
 
     def shown(split: str, count: int, seed: int) -> list[Trajectory]:
@@ -98,7 +98,8 @@ def measure(results: str, demonstrations: int, *, steps: int, seed: int) -> dict
         trainer = trainer_for(PATH, SPEC)
         fitted = trainer.fit(adapter, lessons, settings=settings, context=CONTEXT, seed=seed)
         adapter = fitted.adapter
-    row: dict[str, Any] = {"results": results, "demonstrations": demonstrations, "steps": steps}
+    row: dict[str, Any] = {"copying": copying, "demonstrations": demonstrations, "steps": steps}
+    row["longest"] = max(len(episode.token_ids) for episode in others)
     for name, episodes in (("lessons", lessons), ("train", others), ("test", shown("test", 60, 3))):
         row[name] = predicted(adapter, episodes)
     for split in ("train", "test"):
@@ -114,9 +115,9 @@ def main() -> None:
     given = parser.parse_args()
     prepare_torch(1)
     rows = []
-    for results in ("id", "number"):
-        for demonstrations, steps in ((4, 0), (4, 200), (64, 400), (256, 800)):
-            rows.append(measure(results, demonstrations, steps=steps, seed=given.seed))
+    for copying in (True, False):
+        for demonstrations, steps in ((4, 0), (4, 200), (64, 400)):
+            rows.append(measure(copying, demonstrations, steps=steps, seed=given.seed))
             print(json.dumps(rows[-1]), flush=True)
     given.out.write_text(json.dumps(rows, indent=1) + "\n")
 

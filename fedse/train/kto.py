@@ -101,7 +101,7 @@ def episode_chances(model: Any, batch: Batch) -> Tensor:
 def _kto(
     model: Any,
     lessons: Sequence[Judged],
-    own: Sequence[list[Judged]],
+    own: Sequence[Sequence[Judged]],
     place: TrainerSection,
     share: Share,
     *,

@@ -34,7 +34,7 @@ class Share(NamedTuple):
     add: Callable[[Tensor], Tensor] = lambda found: found
 
 
-Objective = Callable[[Any, Sequence[T], Sequence[list[T]], TrainerSection, Share], float]
+Objective = Callable[[Any, Sequence[T], Sequence[Sequence[T]], TrainerSection, Share], float]
 """Model, batch, this process's pieces of it, hardware, share -> its part of the loss.
 
 The gradient of that part is added up in the model's parameters.
@@ -52,7 +52,7 @@ class StepTaken(NamedTuple):
 def likelihood(
     model: Any,
     lessons: Sequence[Tokenized],
-    own: Sequence[list[Tokenized]],
+    own: Sequence[Sequence[Tokenized]],
     place: TrainerSection,
     share: Share,
 ) -> float:
@@ -121,7 +121,7 @@ def _set_attention(base: Any, attention: str) -> None:
         base.set_attn_implementation(attention)
 
 
-def accumulate(model: Any, pieces: Sequence[list[Tokenized]], *, of: int, device: str) -> float:
+def accumulate(model: Any, pieces: Sequence[Sequence[Tokenized]], *, of: int, device: str) -> float:
     """The pieces' part of the batch's mean loss over `of` tokens; its gradient is added up."""
     total = 0.0
     for piece in pieces:

@@ -1,9 +1,11 @@
 """What is learned from: exact cases of the filters, and laws of those that look at the record."""
 
+from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedse.config.schema import ClientSection, Config, RolloutSection, SelectSection
@@ -105,6 +107,7 @@ class HomeOnly:
         self.buffer = buffer
 
 
+@settings(max_examples=20, deadline=None)
 @given(rounds=st.lists(games, max_size=5), tries=st.integers(1, 4), cap=st.integers(1, 3))
 def test_the_frontier_over_rounds(rounds, tries, cap):
     """By the whole record: no task that was always won, never more of a task than the cap."""
@@ -112,24 +115,23 @@ def test_the_frontier_over_rounds(rounds, tries, cap):
         select=SelectSection(type="frontier", tries=tries, per_task=cap),
         clients=(ClientSection(name="a", env="e"),),
     )
-    buffer = Buffer(Path(":memory:"))
-    past: list[Trajectory] = []
-    for number, played in enumerate(rounds, start=1):
-        now = [episode.model_copy(update={"round": number}) for episode in played]
-        past += now
-        buffer.record_played(now, experiment="run", bodies=False)
-        chosen = select_lessons(now, HomeOnly(buffer), config, round=number)
-        assert chosen == select_lessons(now, HomeOnly(buffer), config, round=number)
-        for episode in chosen:
-            ends = [e.success for e in past if e.task == episode.task and e.outcome != "broken"]
-            assert episode.success
-            assert not all(ends) or len(ends) < tries
-        buffer.add(chosen, experiment="run")
-        assert select_lessons(now, HomeOnly(buffer), config, round=number) == chosen
-    kept = buffer.kept_by_task("run", before=len(rounds) + 1)
-    assert all(len(digests) <= cap for digests in kept.values())
-    assert sum(map(len, kept.values())) == len(buffer)
-    buffer.close()
+    with TemporaryDirectory() as folder, closing(Buffer(Path(folder) / "buffer.db")) as buffer:
+        past: list[Trajectory] = []
+        for number, played in enumerate(rounds, start=1):
+            now = [episode.model_copy(update={"round": number}) for episode in played]
+            past += now
+            buffer.record_played(now, experiment="run", bodies=False)
+            chosen = select_lessons(now, HomeOnly(buffer), config, round=number)
+            assert chosen == select_lessons(now, HomeOnly(buffer), config, round=number)
+            for episode in chosen:
+                ends = [e.success for e in past if e.task == episode.task and e.outcome != "broken"]
+                assert episode.success
+                assert not all(ends) or len(ends) < tries
+            buffer.add(chosen, experiment="run")
+            assert select_lessons(now, HomeOnly(buffer), config, round=number) == chosen
+        kept = buffer.kept_by_task("run", before=len(rounds) + 1)
+        assert all(len(digests) <= cap for digests in kept.values())
+        assert sum(map(len, kept.values())) == len(buffer)
 
 
 @given(played=games)

@@ -41,7 +41,7 @@ SYSTEM_PROMPTS: Mapping[str, str] = {
     "full": (
         "You are shopping online. Every message is a page of the shop: first the instruction that "
         "says what to buy, then the texts and buttons of the page, separated by [SEP].\n"
-        "Each turn, do one of two things: search[words] looks for products, from any page; "
+        "Each turn, do one of two things: search[words] looks for products{wish}, from any page; "
         "click[button] presses a button of the current page, named exactly as shown. A product is "
         "opened by its {named}. On its page, choose the options the instruction asks for, then "
         "click Buy Now: that ends the visit. You have {turns} turns, and only what you buy counts: "
@@ -53,8 +53,17 @@ SYSTEM_PROMPTS: Mapping[str, str] = {
     ),
     "short": "shop",
 }
-# What a result's button is called, and an example.
-OPENED_BY: Mapping[str, tuple[str, str]] = {"id": ("id", "p17"), "number": ("number", "2")}
+# What is searched for without its words being repeated.
+WISH = "wish"
+# How a search and a result are named, by whether words must be copied.
+HOW_TO: Mapping[bool, Mapping[str, str]] = {
+    True: {"wish": "", "named": "id", "example": "p17"},
+    False: {
+        "wish": f" and search[{WISH}] for what you must buy",
+        "named": "number on the page",
+        "example": "2",
+    },
+}
 
 _ACTION = re.compile(r"(search|click)\s?\[(.*)\]", re.IGNORECASE)
 
@@ -78,11 +87,10 @@ class WebShop:
         prompt: Literal["full", "short"] = "full",
         page_size: int | None = None,
         strict_options: bool = False,
-        results: Literal["id", "number"] = "id",
+        copying: bool = True,
         tasks_per_split: Sequence[int] = (400, 100),
     ) -> None:
         require_one_of("webshop", "prompt", prompt, tuple(SYSTEM_PROMPTS))
-        require_one_of("webshop", "results", results, tuple(OPENED_BY))
         _require_within("products", products, PRODUCTS)
         _require_within("option_axes", option_axes, OPTION_AXES)
         require_positive("webshop", "max_turns", max_turns)
@@ -93,16 +101,14 @@ class WebShop:
         size = PAGE_SIZES[prompt] if page_size is None else page_size
         _require_within("page_size", size, range(1, MOST_HITS + 1))
         self.name = "webshop"
-        named, example = OPENED_BY[results]
-        self.system_prompt = SYSTEM_PROMPTS[prompt].format(
-            turns=max_turns, named=named, example=example
-        )
+        self.system_prompt = SYSTEM_PROMPTS[prompt].format(turns=max_turns, **HOW_TO[copying])
         self.max_turns = max_turns
         self._short = prompt == "short"
         self._agreement = EXACT if strict_options else published()
         train, test = tasks_per_split
         self._shop = _shop(products, option_axes, strict_options, train, test)
-        self._start = Page(size=size, numbered=results == "number")
+        self._copying = copying
+        self._start = Page(size=size, numbered=not copying)
         self._goal: Goal | None = None
         self._page = self._start
         self._opened = set[Product]()
@@ -138,7 +144,7 @@ class WebShop:
     def actions(self) -> Sequence[str]:
         """Every button of the page and a search for the goal; at the start one for its kind too."""
         goal = self._open_goal()
-        actions = [f"search[{goal.query}]", *(f"click[{label}]" for label in buttons(self._page))]
+        actions = [self._search(goal), *(f"click[{label}]" for label in buttons(self._page))]
         if self._page.place == "search":
             return [f"search[{goal.product.kind}]", *actions]
         return actions
@@ -158,7 +164,7 @@ class WebShop:
         if promising and page.place == "item":
             return f"click[{PREVIOUS}]"
         if page.query != goal.query:
-            return f"search[{goal.query}]"
+            return self._search(goal)
         following = page._replace(number=page.number + 1).shown_hits
         if page.place == "results" and any(self._promises(hit, goal) for hit in following):
             return f"click[{NEXT}]"
@@ -169,7 +175,8 @@ class WebShop:
 
         No task of the test split is among them, also where the product is one of its products.
         """
-        self._goal, self._page, searched = None, self._start, set[str]()
+        self.reset(episode.task, seed=episode.seed)
+        searched = set[str]()
         for turn in episode.turns:
             self._page = self._after(turn.action)
             searched |= set(self._page.query.split())
@@ -192,6 +199,9 @@ class WebShop:
             )
         return self._goal
 
+    def _search(self, goal: Goal) -> str:
+        return f"search[{goal.query if self._copying else WISH}]"
+
     def _promises(self, hit: Product, goal: Goal) -> bool:
         return goal.met_by(hit) if hit in self._opened else goal.looks_met_by(hit)
 
@@ -204,6 +214,8 @@ class WebShop:
         if verb == "click":
             leads = {label.lower(): page for label, page in buttons(self._page).items()}
             return leads.get(words.lower(), self._page)
+        if words == WISH and not self._copying:
+            words = self._open_goal().query
         if not words:
             return self._page
         numbers = self._shop.search.best(words, MOST_HITS)
