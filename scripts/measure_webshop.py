@@ -12,6 +12,7 @@ import json
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import torch
@@ -22,15 +23,17 @@ from fedse.agent.loaded import prepare_torch
 from fedse.agent.tokens import load_encoder
 from fedse.config.schema import TrainSection
 from fedse.envs.base import make_env
+from fedse.envs.webshop.env import WebShop
 from fedse.method.rollout import Game, choose_games, demonstrate, rollout
 from fedse.stats.rates import Rate
 from fedse.train.lora import load_adapter, trainer_for
-from fedse.types import Adapter, Trajectory
+from fedse.types import Adapter, Split, Trajectory
 
 OPTIONS = {"prompt": "short", "option_axes": 0, "page_size": 2, "max_turns": 5}
 PATH = base_path("tiny-five")
 SPEC = adapter_spec("tiny-five", rank=8, alpha=16, targets=("all-linear",))
 CONTEXT, NEW_TOKENS = 1024, 32
+SPLITS: tuple[Split, ...] = ("train", "test")
 
 
 def kind_of(action: str) -> str:
@@ -108,13 +111,44 @@ def measure(copying: bool, demonstrations: int, *, steps: int, seed: int) -> dic
     return row
 
 
+def unseen() -> dict[str, Any]:
+    """How the wishes of the splits differ, and what players win who look at nothing."""
+    shop = WebShop(**{**OPTIONS, "copying": False})
+    wishes = {s: {shop._shop.goals[task].query for task in shop.tasks(s)} for s in SPLITS}
+    words = {s: {word for wish in wishes[s] for word in wish.split()} for s in SPLITS}
+    games = choose_games(shop.tasks("test"), 100, seed=11)
+    return {
+        "wishes": {split: len(wishes[split]) for split in SPLITS},
+        "wishes in both": len(wishes["train"] & wishes["test"]),
+        "test words in no training wish": len(words["test"] - words["train"]),
+        "always the first": sum(_blind(shop, game, "1") for game in games),
+        "always the second": sum(_blind(shop, game, "2") for game in games),
+        "random": sum(_random(shop, game) for game in games),
+    }
+
+
+def _blind(shop: WebShop, game: Game, place: str) -> bool:
+    shop.reset(game.task, seed=game.seed)
+    shop.step("search[wish]")
+    shop.step(f"click[{place}]")
+    return shop.step("click[Buy Now]").success
+
+
+def _random(shop: WebShop, game: Game) -> bool:
+    step, random = shop.reset(game.task, seed=game.seed), Random(game.seed)
+    while not step.done:
+        step = shop.step(random.choice(shop.actions()))
+    return step.success
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=Path)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     prepare_torch(1)
-    rows = []
+    rows: list[dict[str, Any]] = [unseen()]
+    print(json.dumps(rows[0]), flush=True)
     for copying in (True, False):
         for demonstrations, steps in ((4, 0), (4, 200), (64, 400)):
             rows.append(measure(copying, demonstrations, steps=steps, seed=given.seed))
