@@ -98,6 +98,9 @@ from .envs.base import (
     ExpertEnv as ExpertEnv,
 )
 from .envs.base import (
+    HindsightEnv as HindsightEnv,
+)
+from .envs.base import (
     Step as Step,
 )
 from .envs.base import (
@@ -177,7 +180,15 @@ from .method.rounds import (
 from .method.rounds import (
     server_round as server_round,
 )
-from .method.select import Select as Select
+from .method.select import (
+    OwnRecord as OwnRecord,
+)
+from .method.select import (
+    Select as Select,
+)
+from .method.select import (
+    SelectByRecord as SelectByRecord,
+)
 from .method.site import Answer as Answer
 from .method.site import Merged as Merged
 from .method.site import Play as Play
@@ -202,6 +213,7 @@ from .stats.rates import Rate as Rate
 from .store.buffer import Buffer as Buffer
 from .store.buffer import Played as Played
 from .store.buffer import RolloutPart as RolloutPart
+from .store.buffer import Tally as Tally
 from .store.run import Run as Run
 from .store.run_folder import create_run as create_run
 from .store.run_folder import open_run as open_run

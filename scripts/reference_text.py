@@ -138,7 +138,7 @@ COMPATIBILITY: dict[str, dict[str, str]] = {
     "Core": dict.fromkeys(("cyclopts", "numpy", "pydantic", "rich", "tomlkit"), ALL),
     "Models and training": {
         **dict.fromkeys(("torch", "transformers", "peft", "safetensors"), ALL),
-        "trl": "nowhere; `scripts/train_with_trl.py` shows how to train on an export",
+        "trl": SKIPPED,
         "vllm": "nowhere; not used",
     },
     "Federation": {

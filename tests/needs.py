@@ -81,7 +81,7 @@ OPTIONAL = {
     "vllm": _named("FEDSE_VLLM_PYTHON", "Python with vLLM; see scripts/real_engine.sh"),
     "openenv": _named("FEDSE_OPENENV_PYTHON", "Python with openenv"),
     "agentgym": _named("FEDSE_AGENTGYM_URL", "AgentGym TextCraft server"),
-    "trl": _named("FEDSE_TRL_PYTHON", "Python with trl; see scripts/train_with_trl.py"),
+    "trl": _extra("trl"),
     "systemd-analyze": Optional(
         shutil.which("systemd-analyze") is not None, "systemd-analyze is not installed"
     ),

@@ -58,13 +58,19 @@ class Encoder:
         return self._tokenizer.decode(action_ids, skip_special_tokens=True)
 
     def tokenized(self, system: str, episode: Trajectory) -> Trajectory:
-        """The episode with tokens in every turn; sampled tokens are never replaced."""
-        if all(turn.action_ids for turn in episode.turns):
+        """The episode with tokens in every turn; sampled tokens are never replaced.
+
+        An episode that was shown in other words than it was played in has actions with tokens and
+        no other tokens.
+        """
+        sampled = all(turn.action_ids for turn in episode.turns)
+        if sampled and any(turn.context_ids for turn in episode.turns):
             return episode
         turns: list[Turn] = []
         for turn in episode.turns:
             context = self.context(Dialogue(system, tuple(turns), turn.observation))
-            ids = {"context_ids": context, "action_ids": self.action(turn.action)}
+            action = turn.action_ids if sampled else self.action(turn.action)
+            ids = {"context_ids": context, "action_ids": action}
             turns.append(turn.model_copy(update=ids))
         return episode.model_copy(update={"turns": tuple(turns)})
 

@@ -44,6 +44,13 @@ METHODS: Mapping[str, Method] = {
         "learn from the demonstrations and this round's successes only",
         {"buffer.history": "demonstrations"},
     ),
+    "frontier": Method(
+        "learn from tasks that are neither always nor never won", {"select.type": "frontier"}
+    ),
+    "hindsight": Method(
+        "also learn from failures under a goal they did reach", {"select.type": "hindsight"}
+    ),
+    "kto": Method("also learn away from failures, by KTO", {"train.loss": "kto"}),
     "weighted": Method("average weighted by buffer size", {"aggregate.type": "weighted"}),
     "no-clip": Method("plain mean, no update is shortened (paper)", {"aggregate.clip": "none"}),
 }

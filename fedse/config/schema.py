@@ -66,8 +66,16 @@ class RolloutSection(Section):
 
 
 class SelectSection(Section):
-    type: Annotated[str, one_of("success", "all", group=plugins.SELECTS)] = "success"
-    """Which episodes are learned from (paper: success; all = its ablation)."""
+    type: Annotated[
+        str, one_of("success", "all", "frontier", "hindsight", group=plugins.SELECTS)
+    ] = "success"
+    """Which episodes are learned from (paper: success; all = its ablation). `frontier`: successes
+    in tasks that are neither always nor never won. `hindsight`: successes, and other episodes under
+    a goal they did reach."""
+    tries: Positive = 2
+    """`frontier`: games of a task after which it can count as always won."""
+    per_task: Positive | None = None
+    """`frontier`: different episodes of one task kept over all rounds; unset = all."""
 
 
 class BufferSection(Section):
@@ -79,7 +87,8 @@ class BufferSection(Section):
     pooled: bool = False
     """All clients learn from one common buffer: what federation avoids, and is compared with."""
     keep_played: bool = True
-    """Keep every episode, also failed and held-out ones, for `fedse view`; never learned from."""
+    """Keep every episode, also failed and held-out ones, for `fedse view`. Nothing learns from
+    them, but `train.loss = "kto"` from the failed ones of training tasks."""
 
 
 class AggregateSection(Section):
@@ -218,14 +227,23 @@ class Config(Section):
         require_one_warm_length(self.train, self.warmstart)
         return self
 
+    @model_validator(mode="after")
+    def _failures_kept(self) -> "Config":
+        if self.train.loss == "kto" and not self.buffer.keep_played:
+            raise ValueError('train.loss = "kto" needs buffer.keep_played = true')
+        return self
+
     def client(self, name: str) -> ClientSection:
         return next(client for client in self.clients if client.name == name)
 
     def train_in(self, round: int) -> TrainSection:
-        """How a client trains in this round: as in `train`, but for what the warm start changes."""
+        """How a client trains in this round: as in `train`, but for what the warm start changes.
+
+        There is no failure to learn from before the first exploration, so the loss is `sft`.
+        """
         train = self.train
         if round <= self.warmstart.rounds:
-            train = warm_training(train, self.warmstart)
+            train = warm_training(train, self.warmstart).model_copy(update={"loss": "sft"})
         if train.factors == "alternate":
             # B first: as long as it is zero, A has no gradient.
             return train.model_copy(update={"factors": "b" if round % 2 else "a"})

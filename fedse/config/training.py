@@ -37,6 +37,20 @@ class TrainSection(Section):
     optimizer: Literal["fresh", "kept"] = "fresh"
     """What AdamW knows when a round begins: nothing, or its moments after the site's last round,
     which stay at the site."""
+    loss: Literal["sft", "kto"] = "sft"
+    """Maximum likelihood (paper), or KTO: away from failed episodes too, with a likelihood term."""
+    failures: Annotated[float, Field(ge=0)] = 1.0
+    """`kto`: failed episodes per lesson at most, the newest ones."""
+    beta: Annotated[float, Field(gt=0)] = 0.1
+    """`kto`: how soon a change of an episode's log-probability is enough."""
+    desirable_weight: Annotated[float, Field(ge=0)] = 1.0
+    """`kto`: weight of successes."""
+    undesirable_weight: Annotated[float, Field(ge=0)] = 1.0
+    """`kto`: weight of failures."""
+    sft_weight: Annotated[float, Field(ge=0)] = 1.0
+    """`kto`: weight of the likelihood of the successes beside it."""
+    reference: Literal["start", "base"] = "start"
+    """`kto`: changes are counted from the adapter the round starts from, or from the base model."""
     factors: Literal["both", "a", "b", "alternate"] = "both"
     """Which of LoRA's two factors is learned and sent (paper: both). `b` leaves A as it began
     (FFA); `alternate` learns B in odd rounds and A in even ones (RoLoRA); `a` is refused."""

@@ -14,6 +14,7 @@ from fedse.config.schema import Config
 from fedse.config.training import TrainSection
 from fedse.course import Course
 from fedse.drivers.sites import OpenSite, Sites
+from fedse.method.lessons import failures_for
 from fedse.method.site import Site
 from fedse.protocol import Delivery, Request
 from fedse.seeds import seed_of
@@ -56,18 +57,24 @@ class Pooled:
         self._sites.close()
 
     def _fit(self, clients: Sequence[str], request: Request, adapter: Adapter) -> Fitted | None:
-        history = self._run.config.buffer.history
+        config, round = self._run.config, request.round
         lessons: list[Trajectory] = []
+        failures: list[Trajectory] = []
         for client in clients:
             site = self._trainable[client]
-            lessons += site.prepare(site.buffer.lessons(request.experiment, request.round, history))
+            own = site.buffer.lessons(request.experiment, round, config.buffer.history)
+            lessons += (prepared := site.prepare(own))
+            failed = failures_for(site.buffer, config, round=round, lessons=len(prepared))
+            failures += site.prepare(failed)
         if not lessons:
             return None
         seed = seed_of(self._run.config.run.seed, "pooled", request.round)
         settings, arc = self.for_all.train_in(request.round), self.for_all.arc_in(request.round)
         kept = self._moments.before(request.round) if settings.optimizer == "kept" else None
         course = Course(arc, kept)
-        fitted = self._trainable[clients[0]].fit(adapter, lessons, settings, seed, course)
+        fitted = self._trainable[clients[0]].fit(
+            adapter, [*lessons, *failures], settings, seed, course
+        )
         if fitted.moments is not None:
             self._moments.keep(request.round, fitted.moments)
         return fitted

@@ -4,7 +4,7 @@ Any class with these members is an environment; nothing is inherited. One instan
 episode at a time, so a rollout makes one instance per open episode.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from pkgutil import iter_modules
 from types import ModuleType
@@ -14,7 +14,7 @@ from fedse import plugins
 from fedse.errors import ConfigError, EnvError, boundary
 from fedse.plugins import load_plugin, plugin_names
 from fedse.suggest import did_you_mean
-from fedse.types import Split, Task
+from fedse.types import Split, Task, Trajectory
 
 
 class Step(NamedTuple):
@@ -60,6 +60,19 @@ class ExpertEnv(Env, Protocol):
 
     def expert(self) -> str:
         """The action a competent player takes in the current state."""
+        ...
+
+
+@runtime_checkable
+class HindsightEnv(Env, Protocol):
+    """An environment that can name other goals which an episode reached on its way."""
+
+    def reached(self, episode: Trajectory) -> Iterable[Task]:
+        """Training tasks that the episode's actions may have solved, the most telling first.
+
+        `reset` takes each of them, and none is of the test split. A wrong guess does no harm: the
+        actions are played again, and only a success counts. The open episode is lost.
+        """
         ...
 
 

@@ -218,10 +218,13 @@ def _episodes(source: Source) -> Iterator[StoredEpisode]:
         played = list(buffer.games(source.experiment))
         learned = list(buffer.kept(source.experiment))
     recorded, kept = {_key(game) for game in played}, {_key(game) for game in learned}
-    # Demonstrations are learned from without having been played.
-    demonstrations = [game for game in learned if _key(game) not in recorded]
+    # Demonstrations and relabelled failures are learned from without having been played so. Their
+    # places come after those of the games of their round.
+    after = len(played)
+    made = [g._replace(position=after + g.position) if g.round else g for g in learned]
+    unplayed = [game for game in made if _key(game) not in recorded]
     learnable: set[Outcome] = {"success", *(game.outcome for game in learned)}
-    for game in (*demonstrations, *played):
+    for game in (*unplayed, *played):
         yield StoredEpisode(source, game, "" if _key(game) in kept else _dropped(game, learnable))
 
 

@@ -16,9 +16,10 @@ from fedse.course import Course
 from fedse.errors import AdapterRejected
 from fedse.events import Emit
 from fedse.method.counts import count_episodes
+from fedse.method.lessons import failures_for
 from fedse.method.personal import explorers
 from fedse.method.rollout import choose_games, require_sound
-from fedse.method.select import SELECTS
+from fedse.method.select import select_lessons
 from fedse.method.site import Answer, Merged, Site
 from fedse.seeds import seed_of
 from fedse.types import Adapter, ClientUpdate, Exclusion, Trajectory
@@ -31,13 +32,15 @@ def client_round(
     started = site.clock()
     seed = seed_of(config.run.seed, site.client, round)
     played = explore(current, site, config, round=round, seed=seed, emit=emit)
-    site.buffer.add(SELECTS[config.select.type](played), experiment=config.run.name)
+    chosen = select_lessons(played, site, config, round=round)
+    site.buffer.add(chosen, experiment=config.run.name)
     lessons = list(site.buffer.lessons(config.run.name, round, config.buffer.history))
     explored = site.clock()
 
     emit("train.started", client=site.client, round=round, lessons=len(lessons))
     train, course = config.train_in(round), Course(config.arc_in(round))
-    fitted = site.fit(current, lessons, train, seed, course) if lessons else None
+    failures = failures_for(site.buffer, config, round=round, lessons=len(lessons))
+    fitted = site.fit(current, [*lessons, *failures], train, seed, course) if lessons else None
     learned = {
         "added": site.buffer.added(config.run.name, round),
         "buffered": len(lessons),

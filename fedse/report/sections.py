@@ -119,8 +119,10 @@ def _reading_of_outcomes(facts: RunFacts) -> str:
             "Each bar is one round of one client; this run keeps every episode that did not "
             "break, and a duplicate was in the buffer before."
         )
+    kept = {"frontier": "solved, new and at the frontier", "hindsight": "solved or relabelled, new"}
     return (
-        "Each bar is one round of one client from the bottom up: kept (solved and new), then what "
+        "Each bar is one round of one client from the bottom up: kept "
+        f"({kept.get(facts.config.select.type, 'solved and new')}), then what "
         "was dropped because it was solved before (duplicate), failed, cut off or broken."
     )
 

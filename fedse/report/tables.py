@@ -102,13 +102,15 @@ def outcomes(stats: ClientStats, select: str) -> tuple[int, ...]:
     """The episodes of a round by what became of them, as OUTCOMES; they sum to those played.
 
     Under `select = all` failed and truncated episodes are candidates too, so what was not kept
-    and did not break was there before.
+    and did not break was there before. Under `hindsight` some of them are kept as another task's
+    success, which the counts do not tell apart.
     """
     if select == "all":
         return stats.added, stats.played - stats.broken - stats.added, 0, 0, stats.broken
-    failed = stats.played - stats.succeeded - stats.truncated - stats.broken
-    duplicate = stats.succeeded - stats.added
-    return stats.added, duplicate, failed, stats.truncated, stats.broken
+    duplicate = max(0, stats.succeeded - stats.added)
+    lost = stats.played - stats.broken - stats.added - duplicate
+    truncated = min(lost, stats.truncated)
+    return stats.added, duplicate, lost - truncated, truncated, stats.broken
 
 
 def traffic_table(facts: RunFacts) -> Table:

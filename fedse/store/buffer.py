@@ -17,7 +17,7 @@ from fedse.config.schema import History
 from fedse.errors import StoreError, boundary
 from fedse.protocol import SiteReply
 from fedse.store.buffer_schema import open_file
-from fedse.types import ClientStats, Outcome, Trajectory
+from fedse.types import ClientStats, Outcome, Task, Trajectory
 
 # An episode that was met before is stored once, but this round has met it all the same.
 SEEN = "content IN (SELECT content FROM sighting WHERE experiment = :experiment AND {})"
@@ -46,6 +46,13 @@ class Played(NamedTuple):
     outcome: Outcome
     episode: Trajectory | None
     """All that was said in it, where that was kept."""
+
+
+class Tally(NamedTuple):
+    """How often a task was tried and won; a broken game is no try."""
+
+    tries: int
+    won: int
 
 
 class RolloutPart(NamedTuple):
@@ -118,8 +125,8 @@ class Buffer:
     ) -> None:
         """How each episode ended is on record, with all that was said in it if `bodies`.
 
-        `record` is the name they are kept under instead of the split of their tasks.
-        Nothing is ever learned from here; a game played again replaces its earlier record.
+        `record` is the name they are kept under instead of the split of their tasks. A game played
+        again replaces its earlier record.
         """
         places: Counter[tuple[int, str]] = Counter()
         rows = []
@@ -145,6 +152,54 @@ class Buffer:
             body = row[-1]
             episode = Trajectory.model_validate_json(body) if body else None
             yield Played._make((*row[:-1], episode))
+
+    def tallies(self, experiment: str, *, before: int) -> dict[Task, Tally]:
+        """How the games of each training task ended in the rounds before that one."""
+        rows = self._db.execute(
+            "SELECT env, task, count(*), sum(outcome = 'success') FROM played WHERE experiment = ?"
+            " AND split = 'train' AND round < ? AND outcome <> 'broken' GROUP BY env, task",
+            (experiment, before),
+        )
+        return {
+            Task(env=env, id=task, split="train"): Tally(tries, won)
+            for env, task, tries, won in rows
+        }
+
+    def kept_by_task(self, experiment: str, *, before: int) -> dict[Task, frozenset[str]]:
+        """Content digests of what the rounds before that one chose, demonstrations not counted."""
+        rows = self._db.execute(
+            "SELECT env, task, group_concat(content) FROM sighting JOIN trajectory USING (content)"
+            " WHERE sighting.experiment = ? AND sighting.round BETWEEN 1 AND ? GROUP BY env, task",
+            (experiment, before - 1),
+        )
+        return {
+            Task(env=env, id=task, split="train"): frozenset(contents.split(","))
+            for env, task, contents in rows
+        }
+
+    def failures(
+        self, experiment: str, round: int, history: History = "all", *, most: int
+    ) -> list[Trajectory]:
+        """The newest `most` different episodes that failed in training tasks, oldest first.
+
+        Of the rounds that `history` says, and only those whose text was kept. Held-out games are
+        never among them.
+        """
+        first = 1 if history == "all" else round
+        rows = self._db.execute(
+            "SELECT body FROM played WHERE experiment = ? AND round BETWEEN ? AND ?"
+            " AND split = 'train' AND outcome = 'failure' AND body NOT NULL"
+            " ORDER BY round DESC, position DESC",
+            (experiment, first, round),
+        )
+        found: dict[str, Trajectory] = {}
+        for (body,) in rows:
+            if len(found) == most:
+                break
+            episode = Trajectory.model_validate_json(body)
+            if episode.turns:
+                found.setdefault(episode.content_digest, episode)
+        return list(reversed(found.values()))
 
     def held_out(self, experiment: str, round: int, record: str = "test") -> Iterator[Played]:
         """The games of a round on this record in their order, without what was said in them."""

@@ -1,7 +1,7 @@
 """Trajectories -> padded tensors, and the loss: the agent's own tokens, nothing else."""
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -19,12 +19,20 @@ class Tokenized(Protocol):
     @property
     def loss_mask(self) -> tuple[bool, ...]: ...
 
+    @property
+    def success(self) -> bool: ...
+
+
+T = TypeVar("T", bound=Tokenized)
+
 
 class Lesson(NamedTuple):
     """The tokens of one episode, and which of them the agent sampled; no text."""
 
     token_ids: tuple[int, ...]
     loss_mask: tuple[bool, ...]
+    success: bool = True
+    """Whether the agent should do likewise; only `train.loss = "kto"` looks at it."""
 
 
 class Batch(NamedTuple):
@@ -45,10 +53,10 @@ class Batch(NamedTuple):
 
 def lesson_of(episode: Tokenized, *, context: int | None = None) -> Lesson:
     """The first `context` tokens of an episode; None = all."""
-    return Lesson(episode.token_ids[:context], episode.loss_mask[:context])
+    return Lesson(episode.token_ids[:context], episode.loss_mask[:context], episode.success)
 
 
-def learned_tokens(lessons: Sequence[Lesson]) -> int:
+def learned_tokens(lessons: Iterable[Tokenized]) -> int:
     """How many tokens are learned from; nothing predicts the first one of an episode."""
     return sum(sum(lesson.loss_mask[1:]) for lesson in lessons)
 
@@ -56,11 +64,11 @@ def learned_tokens(lessons: Sequence[Lesson]) -> int:
 def make_batch(episodes: Sequence[Tokenized], *, context: int | None = None) -> Batch:
     """Right-padded tensors; what lies beyond `context` tokens is cut off; None = nothing."""
     rows = [lesson_of(episode, context=context) for episode in episodes]
-    width = max(len(ids) for ids, _ in rows)
+    width = max(len(row.token_ids) for row in rows)
     ids_B_T = torch.zeros(len(rows), width, dtype=torch.long)
     attention_B_T = torch.zeros_like(ids_B_T)
     labels_B_T = torch.full_like(ids_B_T, IGNORED)
-    for row, (ids, mask) in enumerate(rows):
+    for row, (ids, mask, _) in enumerate(rows):
         tokens = torch.tensor(ids, dtype=torch.long)
         ids_B_T[row, : len(ids)] = tokens
         attention_B_T[row, : len(ids)] = 1
@@ -83,9 +91,7 @@ def agent_loss(logits_N_V: Tensor, labels_B_T: Tensor) -> Tensor:
     return F.nll_loss(placed[:, None], torch.where(learned, 0, IGNORED), ignore_index=IGNORED)
 
 
-def make_pieces(
-    lessons: Sequence[Lesson], *, max_tokens: int | None, parts: int = 1
-) -> list[list[Lesson]]:
+def make_pieces(lessons: Sequence[T], *, max_tokens: int | None, parts: int = 1) -> list[list[T]]:
     """The batch as groups that are computed one after another, at least `parts` if it can be.
 
     A group has lessons of similar length and at most `max_tokens` tokens, padding included; a
@@ -98,7 +104,7 @@ def make_pieces(
     if max_tokens is None:
         dealt = [ordered[part::parts] for part in range(parts)]
         return [piece for piece in dealt if piece]
-    pieces: list[list[Lesson]] = []
+    pieces: list[list[T]] = []
     for lesson in ordered:
         if pieces and (len(pieces[-1]) + 1) * len(pieces[-1][0].token_ids) <= max_tokens:
             pieces[-1].append(lesson)
@@ -107,6 +113,6 @@ def make_pieces(
     return pieces
 
 
-def padded_tokens(piece: Sequence[Lesson]) -> int:
+def padded_tokens(piece: Sequence[Tokenized]) -> int:
     """Tokens the model computes for these lessons in one group, padding included."""
     return len(piece) * max(len(lesson.token_ids) for lesson in piece)

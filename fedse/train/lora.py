@@ -1,6 +1,7 @@
 """Fine-tune a LoRA adapter on trajectories: the paper's local step, with PEFT and AdamW."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from fedse.course import Course
 from fedse.errors import TrainError
 from fedse.seeds import seed_of
 from fedse.train.batch import Lesson, Tokenized, learned_tokens, lesson_of
+from fedse.train.kto import judge, kto_objective
 from fedse.train.launch import fit_in_processes
 from fedse.train.moments import load_moments, save_moments
 from fedse.train.optimise import Share, StepTaken, make_optimizer, take_steps
@@ -47,48 +49,60 @@ class Trainer:
         batches = list(batches_of(kept, settings, seed=seed))
         _require_own_tokens(batches, context)
         if self.place.processes > 1:
-            order = FitOrder(
-                base=self.path,
-                spec=self.spec,
-                place=self.place,
-                settings=settings,
-                context=context,
-                seed=seed,
-                lessons=tuple(kept),
-                arc=course.arc,
-            )
+            order = self._order(kept, settings, context, seed, course)
             return fit_in_processes(order, start, moments=course.moments)
         model = self.model()
         load_adapter(model, start)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed_of(seed, "fit"))
-            steps, moments = self._train(model, batches, settings, course, share)
+            own = (settings, course, share, context, seed)
+            steps, moments = self._train(model, kept, batches, *own)
         last = steps[-last_pass(settings, lessons=len(kept), steps=len(steps)) :]
         return _fitted(read_adapter(model, self.spec), steps, last, moments)
 
     def _train(
         self,
         model: Any,
+        kept: Sequence[Lesson],
         batches: Sequence[Sequence[Lesson]],
         settings: TrainSection,
         course: Course,
         share: Share,
+        context: int,
+        seed: int,
     ) -> tuple[list[StepTaken], bytes | None]:
         """The model is trained; the steps, and what AdamW remembers if that is kept."""
         optimizer, keep = make_optimizer(model, settings), settings.optimizer == "kept"
         if keep and course.moments is not None:
             load_moments(course.moments, optimizer, model, self.spec)
-        steps = take_steps(
-            model,
-            batches,
-            settings=settings,
-            place=self.place,
-            share=share,
-            arc=course.arc,
-            optimizer=optimizer,
-        )
-        taken = list(steps)
+        own = {"settings": settings, "place": self.place, "share": share}
+        train = partial(take_steps, model, **own, arc=course.arc, optimizer=optimizer)
+        if settings.loss == "kto":
+            judged = judge(model, kept, settings, self.place, context=context, share=share)
+            whole = list(batches_of(judged, settings, seed=seed))
+            taken = list(train(whole, objective=kto_objective(settings)))
+        else:
+            taken = list(train(batches))
         return taken, save_moments(optimizer, model, self.spec) if keep else None
+
+    def _order(
+        self,
+        lessons: Sequence[Lesson],
+        settings: TrainSection,
+        context: int,
+        seed: int,
+        course: Course,
+    ) -> FitOrder:
+        return FitOrder(
+            base=self.path,
+            spec=self.spec,
+            place=self.place,
+            settings=settings,
+            context=context,
+            seed=seed,
+            lessons=tuple(lessons),
+            arc=course.arc,
+        )
 
     def model(self) -> Any:
         """PEFT's model with the published weights; loaded when it is first needed."""

@@ -17,7 +17,8 @@ from fedse.course import Arc
 from fedse.errors import TrainError, boundary
 from fedse.train.batch import (
     Batch,
-    Lesson,
+    T,
+    Tokenized,
     agent_loss,
     learned_tokens,
     make_batch,
@@ -32,6 +33,13 @@ class Share(NamedTuple):
     process: int = 0
     processes: int = 1
     add: Callable[[Tensor], Tensor] = lambda found: found
+
+
+Objective = Callable[[Any, Sequence[T], Sequence[Sequence[T]], TrainerSection, Share], float]
+"""Model, batch, this process's pieces of it, hardware, share -> its part of the loss.
+
+The gradient of that part is added up in the model's parameters.
+"""
 
 
 class StepTaken(NamedTuple):
@@ -51,34 +59,46 @@ def _trainable(model: Any) -> list[Any]:
     return [p for p in model.parameters() if p.requires_grad]
 
 
+def likelihood(
+    model: Any,
+    lessons: Sequence[Tokenized],
+    own: Sequence[Sequence[Tokenized]],
+    place: TrainerSection,
+    share: Share,
+) -> float:
+    """The objective of the paper: the mean over all agent's tokens of a batch that has some."""
+    return accumulate(model, own, of=learned_tokens(lessons), device=place.device)
+
+
 def take_steps(
     model: Any,
-    batches: Sequence[Sequence[Lesson]],
+    batches: Sequence[Sequence[T]],
     *,
     settings: TrainSection,
     place: TrainerSection,
     share: Share = Share(),  # noqa: B008  a value that nobody changes
     arc: Arc = Arc(),  # noqa: B008  as above
     optimizer: AdamW | None = None,
+    objective: Objective[T] = likelihood,
 ) -> Iterator[StepTaken]:
     """The model's trainable parameters after one step per batch, by a fresh optimiser or this one.
 
-    However a batch is divided, its gradient is that of the mean over all its agent's tokens, of
-    which it has at least one.
+    However a batch is divided, its gradient is that of the whole batch.
     """
     with _resting(model, settings.factors):
         optimizer = optimizer or make_optimizer(model, settings)
-        yield from _take_steps(model, batches, settings, place, share, arc, optimizer)
+        yield from _take_steps(model, batches, settings, place, share, arc, optimizer, objective)
 
 
 def _take_steps(
     model: Any,
-    batches: Sequence[Sequence[Lesson]],
+    batches: Sequence[Sequence[T]],
     settings: TrainSection,
     place: TrainerSection,
     share: Share,
     arc: Arc,
     optimizer: AdamW,
+    objective: Objective[T],
 ) -> Iterator[StepTaken]:
     parameters = _trainable(model)
     # Without warm-up, as published.
@@ -87,7 +107,7 @@ def _take_steps(
         for lessons in batches:
             pieces = make_pieces(lessons, max_tokens=place.max_tokens, parts=share.processes)
             own = pieces[share.process :: share.processes]
-            loss = accumulate(model, own, of=learned_tokens(lessons), device=place.device)
+            loss = objective(model, lessons, own, place, share)
             if share.processes > 1:
                 loss = _add_up(parameters, loss, share.add)
             if not math.isfinite(loss):
@@ -141,7 +161,7 @@ def _set_attention(base: Any, attention: str) -> None:
         base.set_attn_implementation(attention)
 
 
-def accumulate(model: Any, pieces: Sequence[list[Lesson]], *, of: int, device: str) -> float:
+def accumulate(model: Any, pieces: Sequence[Sequence[Tokenized]], *, of: int, device: str) -> float:
     """The pieces' part of the batch's mean loss over `of` tokens; its gradient is added up."""
     total = 0.0
     for piece in pieces:
@@ -156,17 +176,22 @@ def accumulate(model: Any, pieces: Sequence[list[Lesson]], *, of: int, device: s
 
 
 def batch_loss(model: Any, batch: Batch) -> Tensor:
-    """Mean negative log-likelihood of the agent's tokens under a PEFT model.
+    """Mean negative log-likelihood of the agent's tokens under a PEFT model."""
+    return agent_loss(agent_logits(model, batch), batch.labels_B_T)
 
-    Logits are computed only at the places that predict one of them, if the architecture can.
+
+def agent_logits(model: Any, batch: Batch) -> Tensor:
+    """The logits at the N places that predict a token of the agent, row by row.
+
+    No others are computed, if the architecture can leave them out.
     """
     inputs = {"input_ids": batch.ids_B_T, "attention_mask": batch.attention_B_T}
     where = batch.predicting_B_T
     if "logits_to_keep" in inspect.signature(model.get_base_model().forward).parameters:
-        logits_N_V = model(**inputs, use_cache=False, logits_to_keep=where).logits
+        logits_N_V: Tensor = model(**inputs, use_cache=False, logits_to_keep=where).logits
     else:
         logits_N_V = model(**inputs, use_cache=False).logits[where]
-    return agent_loss(logits_N_V, batch.labels_B_T)
+    return logits_N_V
 
 
 def _add_up(parameters: Sequence[Any], loss: float, add: Callable[[Tensor], Tensor]) -> float:

@@ -88,6 +88,23 @@ def test_sampled_tokens_are_never_replaced():
     assert Encoder(Characters(chatml)).tokenized("s", episode) is episode
 
 
+def test_an_episode_told_in_other_words_gets_the_tokens_of_those_words():
+    """What the agent said keeps its tokens, also where they do not spell the text."""
+    encoder = Encoder(Characters(chatml))
+    said = Turn(observation="o", action="ab", action_ids=(98, 1))
+    cut = said.model_copy(update={"action_ids": (97, 98)})
+    turns = (cut, said, said)
+    task = Task(env="e", id="1", split="train")
+    episode = Trajectory(
+        task=task, seed=0, turns=turns, outcome="success", reward=1, policy="x", round=1
+    )
+    told = encoder.tokenized("s", episode)
+    assert [turn.action_ids for turn in told.turns] == [(97, 98), (98, 1), (98, 1)]
+    given = [encoder.context(Dialogue("s", told.turns[:i], "o")) for i in range(3)]
+    assert [turn.context_ids for turn in told.turns] == given
+    assert given[1] == (1, *given[2])
+
+
 def test_a_template_that_rewrites_the_past_is_refused():
     encoder = Encoder(Characters(forgetful))
     spoken = Turn(observation="o", action="a", action_ids=(3, 1))

@@ -44,7 +44,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_the_package_its_names_are_unknown():
-    with pytest.raises(ConfigError, match=r"select\.type must be one of 'success', 'all', got"):
+    with pytest.raises(ConfigError, match=r"select\.type must be one of 'success', 'all', '"):
         parse_config(TEXT, "file")
     assert plugin_names(ENVS) == ()
 
@@ -69,12 +69,25 @@ def test_installed_variants_are_used_by_a_run(tmp_path: Path):
 
 
 @pytest.mark.usefixtures("installed")
+def test_an_installed_rule_can_look_at_the_record(tmp_path: Path):
+    config = parse_config(TEXT.replace("sample-short", "sample-first-wins"), "file")
+    with Run(tmp_path, config, toy_spec(), clock=time.time) as run:
+        run_local(run, open_site=open_toy_site)
+    kept = fedse.Buffer(tmp_path / "clients" / "a" / "buffer.db")
+    lessons, won = list(kept.lessons("run", 2)), kept.tallies("run", before=3)
+    kept.close()
+    solved = [task for task, tally in won.items() if tally.won]
+    assert sum(won[task].won for task in solved) > len(solved)
+    assert sorted(lesson.task.id for lesson in lessons) == sorted(task.id for task in solved)
+
+
+@pytest.mark.usefixtures("installed")
 def test_installed_variants_are_listed():
     assert "sample-coin" in fedse.env_names()
     assert fedse.make_env("sample-coin", {"tasks": 3}).name == "sample-coin"
     assert list(AGGREGATES) == ["mean", "weighted", "product", "sample-first"]
-    assert "sample-short" in SELECTS
-    assert len(SELECTS) == 3
+    assert list(SELECTS)[-2:] == ["sample-first-wins", "sample-short"]
+    assert len(SELECTS) == 6
 
 
 def test_a_built_in_name_cannot_be_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

@@ -20,6 +20,7 @@ from fedse.drivers.pooled import Pooled
 from fedse.drivers.run import run_local
 from fedse.errors import ConfigError
 from fedse.events import Observer
+from fedse.store.buffer import Buffer
 from fedse.store.run import Run
 from fedse.testing import open_toy_site, toy_spec
 
@@ -130,6 +131,20 @@ def test_who_learns_for_all_keeps_the_moments_and_a_round_done_again_begins_alik
         run_of(tmp_path / "stopped", config, stop)
     assert (tmp_path / "stopped" / "moments" / "3.safetensors").exists()
     assert run_of(tmp_path / "stopped", config).adapter(3).digest == final
+
+
+def test_pooled_clients_learn_from_everybodys_failures_too(tmp_path: Path):
+    options = {"buffer.pooled": True, "train.loss": "kto", "train.failures": 0.5}
+    run = run_of(tmp_path, with_settings(CONFIG, options))
+    last = list(run.results())[-1].stats.values()
+    lessons, lost = sum(s.buffered for s in last), 0
+    for client in (c.name for c in CONFIG.clients):
+        buffer = Buffer(tmp_path / "clients" / client / "buffer.db")
+        kept = len(list(buffer.lessons("run", 3)))
+        lost += len(buffer.failures("run", 3, most=kept // 2))
+        buffer.close()
+    assert lost
+    assert {s.steps for s in last} == {lessons + lost}
 
 
 def test_a_part_is_disjoint_and_the_parts_are_everything(tmp_path: Path):

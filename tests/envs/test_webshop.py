@@ -26,6 +26,9 @@ INJECTIONS = (
 )  # fmt: skip
 
 
+BACK = {"click[< Prev]", "click[Next >]"}
+
+
 def started(task: int = 0, **options: Any) -> WebShop:
     shop = WebShop(**{"products": 60, "option_axes": 2} | options)
     shop.reset(shop.tasks("train")[task], seed=0)
@@ -232,3 +235,35 @@ def test_keeps_every_promise(options: dict[str, Any]) -> None:
 def test_keeps_every_promise_on_200_tasks(options: dict[str, Any]) -> None:
     report = check_env("webshop", options, tasks=200)
     assert report.ok, [check for check in report.checks if not check.ok]
+
+
+def test_nothing_need_be_copied_where_results_are_numbered() -> None:
+    """The same shop and tasks; every click and search of the expert is the same few words."""
+    shop, plain = WebShop(copying=False, option_axes=0), WebShop(option_axes=0)
+    assert shop.tasks("test") == plain.tasks("test")
+    said = set()
+    for task in shop.tasks("test")[:40]:
+        step = shop.reset(task, seed=0)
+        plain.reset(task, seed=0)
+        while not step.done:
+            action, copied = shop.expert(), plain.expert()
+            said.add(action)
+            step = shop.step(action)
+            assert step[1:] == plain.step(copied)[1:]
+        assert step.success
+    places = {f"click[{place}]" for place in range(1, 11)}
+    assert {"search[wish]", "click[Buy Now]", "click[1]"} <= said
+    assert {s for s in said if not s.startswith("search[")} <= {*places, "click[Buy Now]", *BACK}
+
+
+def test_a_wish_is_searched_for_only_where_copying_is_not_asked() -> None:
+    numbered, plain = started(copying=False), started()
+    assert "1 [SEP]" in numbered.step("search[wish]").observation
+    assert "[SEP] p" not in numbered.step("search[wish]").observation
+    assert "Total results: 0" in plain.step("search[wish]").observation
+    assert "search[wish]" in numbered.system_prompt
+    assert "wish" not in plain.system_prompt
+
+
+def test_an_agent_that_need_not_copy_is_promised_the_same() -> None:
+    assert_all_kept(check_env("webshop", {"copying": False, "products": 60}, tasks=4))

@@ -1,6 +1,7 @@
 """What became of an episode, and which ones are asked for."""
 
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from fedse.errors import ConfigError, StoreError
 from fedse.exports.episodes import (
     Wanted,
+    facts_of,
     find_place,
     list_episodes,
     load_texts,
@@ -43,6 +45,25 @@ def test_what_is_kept_is_what_is_learned_from(tmp_path: Path):
     with_text = {told.content_digest for _, told in load_texts(kept) if told}
     buffer = Buffer(place.sources[1].buffer)
     assert with_text == {lesson.content_digest for lesson in buffer.lessons("toy", 1)}
+
+
+def test_a_relabelled_failure_stands_beside_the_game_it_came_from(tmp_path: Path):
+    make_run(tmp_path)
+    place = find_place("made", tmp_path)
+    before = list_episodes(place)
+    lost = next(e for e in before if e.dropped == "failed" and e.source.client == "alpha")
+    ((_, text),) = load_texts([lost])
+    assert text is not None
+    goal = text.task.model_copy(update={"id": "train-77"})
+    made = text.model_copy(update={"task": goal, "outcome": "success", "turns": text.turns[:1]})
+    with closing(Buffer(lost.source.buffer)) as buffer:
+        buffer.add([made], experiment="toy")
+    after = list_episodes(place)
+    (new,) = (e for e in after if e not in before)
+    assert new.kept
+    assert [told for _, told in load_texts([new, lost])] == [made, text]
+    ids = [facts_of(e, "made")["id"] for e in after]
+    assert len(set(ids)) == len(ids)
 
 
 def test_kept_episodes_have_their_text_even_if_the_others_do_not(tmp_path: Path):

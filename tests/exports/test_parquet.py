@@ -4,6 +4,7 @@ import json
 import os
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -85,7 +86,7 @@ def test_texts_that_were_not_kept_are_counted_not_invented(
 @pytest.mark.slow
 @optional("trl")
 def test_trl_learns_the_agents_words_only(exported: Path):
-    command = [os.environ["FEDSE_TRL_PYTHON"], str(ROOT / "scripts" / "train_with_trl.py")]
+    command = [sys.executable, str(ROOT / "scripts" / "train_with_trl.py")]
     data, model = str(exported.with_name("kept.parquet")), str(base_path("tiny"))
     done = subprocess.run(
         [*command, data, "--model", model, "--steps", "2"],

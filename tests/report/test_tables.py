@@ -41,6 +41,17 @@ def test_every_episode_is_in_exactly_one_part(won, failed, cut, broken, data):
     assert sum(outcomes(stats, "all")) == stats.played
 
 
+@given(st.integers(0, 50), st.integers(0, 50), st.integers(0, 50), st.integers(0, 50), st.data())
+def test_so_it_is_where_failures_are_relabelled(won, failed, cut, broken, data):
+    added = data.draw(st.integers(0, won + failed + cut))
+    played = won + failed + cut + broken
+    stats = ClientStats(played=played, succeeded=won, truncated=cut, broken=broken, added=added)
+    parts = outcomes(stats, "hindsight")
+    assert sum(parts) == played
+    assert min(parts) >= 0
+    assert parts[0] == added
+
+
 def test_outcomes_under_select_all():
     stats = ClientStats(played=10, succeeded=3, truncated=2, broken=1, added=7)
     assert outcomes(stats, "all") == (7, 2, 0, 0, 1)

@@ -9,7 +9,7 @@ import pytest
 
 from fedse.errors import StoreError
 from fedse.protocol import SiteReply
-from fedse.store.buffer import Buffer, RolloutPart
+from fedse.store.buffer import Buffer, RolloutPart, Tally
 from fedse.types import ClientStats, Task, Trajectory, Turn
 
 
@@ -50,7 +50,7 @@ def test_shorter_memories_still_learn_what_was_met_again(buffer: Buffer):
     assert ids("round") == ["2", "3"]
 
 
-def test_every_game_is_on_record_once_and_none_is_learned_from(buffer: Buffer):
+def test_every_game_is_on_record_once_and_is_no_lesson(buffer: Buffer):
     lost = episode(1).model_copy(update={"outcome": "failure"})
     for _ in range(2):
         buffer.record_played([lost, episode(2)], experiment="e", bodies=True)
@@ -63,6 +63,40 @@ def test_every_game_is_on_record_once_and_none_is_learned_from(buffer: Buffer):
     ]
     assert [p.episode for p in found] == [lost, episode(2), None]
     assert list(buffer.lessons("e", 9)) == []
+
+
+def ended(number: int, outcome: str, *, round: int, split: str = "train") -> Trajectory:
+    task = Task(env="maze", id=str(number), split=split)
+    return episode(number, round=round).model_copy(update={"outcome": outcome, "task": task})
+
+
+def test_how_often_a_task_was_won_is_on_record(buffer: Buffer):
+    outcomes = ("success", "failure", "truncated", "broken")
+    for round in (1, 2, 3):
+        games = [ended(7, outcome, round=round) for outcome in outcomes]
+        games += [ended(8, "failure", round=round), ended(7, "success", round=round, split="test")]
+        buffer.record_played(games, experiment="e", bodies=False)
+    seven, eight = (Task(env="maze", id=id, split="train") for id in "78")
+    assert buffer.tallies("e", before=3) == {seven: Tally(6, 2), eight: Tally(2, 0)}
+    assert buffer.tallies("e", before=1) == buffer.tallies("other", before=9) == {}
+
+
+def test_failures_are_the_newest_different_ones_of_training_tasks(buffer: Buffer):
+    for round in (1, 2, 3):
+        games = [ended(round, "failure", round=round), ended(9, "failure", round=round)]
+        games += [ended(4, outcome, round=round) for outcome in ("success", "truncated", "broken")]
+        games.append(ended(5, "failure", round=round, split="test"))
+        buffer.record_played(games, experiment="e", bodies=round != 2)
+
+    def found(round: int, history: str = "all", most: int = 9) -> list[tuple[str, int]]:
+        taken = buffer.failures("e", round, history, most=most)
+        return [(episode.task.id, episode.round) for episode in taken]
+
+    assert found(3) == [("1", 1), ("3", 3), ("9", 3)]
+    assert found(3, most=2) == [("3", 3), ("9", 3)]
+    assert found(2) == [("1", 1), ("9", 1)]
+    assert found(2, "round") == found(3, most=0) == []
+    assert found(3, "demonstrations") == [("3", 3), ("9", 3)]
 
 
 def test_a_round_learns_from_the_past_and_from_other_experiments_only(buffer: Buffer):

@@ -8,7 +8,7 @@ task; the seed changes nothing.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from fedse.envs.action import action_of
 from fedse.envs.babyai.expert import advise
@@ -18,18 +18,23 @@ from fedse.envs.babyai.view import View, full_view, look, short_view
 from fedse.envs.babyai.world import (
     DROP,
     FORWARD,
+    GO_TO,
+    PICK,
     PICK_UP,
     TOGGLE,
     WAIT,
     Cell,
+    Wish,
     World,
+    ahead_of,
     open_level,
     require_minigrid,
+    wish_of,
 )
 from fedse.envs.base import Step
 from fedse.envs.options import require_one_of, require_positive
 from fedse.errors import EnvError
-from fedse.types import Split, Task
+from fedse.types import Split, Task, Trajectory
 
 SYSTEM_PROMPTS: Mapping[str, str] = {
     "full": (
@@ -109,13 +114,14 @@ class BabyAI:
         return self._tasks[split]
 
     def reset(self, task: Task, *, seed: int) -> Step:
-        if task not in self._known:
+        world_id, wish = self._wished(task)
+        if task.model_copy(update={"id": world_id}) not in self._known:
             raise EnvError(
                 f"babyai has no {task.split} task {task.id!r} of {task.env!r} under these options",
                 hint="take tasks from tasks(split) of an environment with the same options",
             )
-        level, _, number = task.id.partition("/")
-        self._world = open_level(gym_id(level), int(number))
+        level, _, number = world_id.partition("/")
+        self._world = open_level(gym_id(level), int(number), wish)
         self._turns, self._seen = 0, set()
         view = self._look(self._world)
         return Step(view if self._short else f"Your goal: {self._world.mission}.\n{view}")
@@ -145,8 +151,36 @@ class BabyAI:
         world, view = self._playing()
         return advise(world, view, self._seen, short=self._short)
 
+    def reached(self, episode: Trajectory) -> Sequence[Task]:
+        """The same world with the mission to take or go to what the agent did, the latest first.
+
+        Such a task is in no list; `reset` takes it if its world is that of a training task.
+        """
+        if episode.task.split == "test":
+            return []
+        self.reset(episode.task, seed=episode.seed)
+        wishes: dict[Wish, None] = {}
+        for turn in episode.turns:
+            world, _ = self._playing()
+            held = world.carried
+            over = self.step(turn.action).done
+            if (wish := _done_by(world, held, plain_words(action_of(turn.action)))) is not None:
+                wishes.setdefault(wish)
+            if over:
+                break
+        start, _ = self._wished(episode.task)
+        ids = [f"{start}/{wish}" for wish in reversed(wishes)]
+        return [episode.task.model_copy(update={"id": id}) for id in ids]
+
     def close(self) -> None:
         self._world = None
+
+    def _wished(self, task: Task) -> tuple[str, Wish | None]:
+        """The id of the task's world, and the wish in place of that world's own mission."""
+        level, _, rest = task.id.partition("/")
+        number, slash, words = rest.partition("/")
+        wish = wish_of(words) if task.split == "train" else None
+        return (task.id if slash and wish is None else f"{level}/{number}"), wish
 
     def _playing(self) -> tuple[World, View]:
         if self._world is None or self._view is None:
@@ -183,6 +217,16 @@ def short_goal(mission: str) -> str:
     for phrase, word in _SHORT_PHRASES.items():
         mission = mission.replace(phrase, word)
     return " ".join(word for word in mission.split() if word not in ("the", "a"))
+
+
+def _done_by(world: World, held: Any, words: str) -> Wish | None:
+    """What an action that was just carried out took, or else walked to."""
+    if world.carried is not None and world.carried is not held:
+        return Wish(PICK, world.carried.color, world.carried.type)
+    faced = world.at(ahead_of(world.pose))
+    if not words.startswith(GO_TO) or faced is None or faced.type == "wall":
+        return None
+    return Wish(GO_TO, faced.color, faced.type)
 
 
 def _carry_out(world: World, move: Move | str) -> str:

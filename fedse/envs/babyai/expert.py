@@ -13,9 +13,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from fedse.envs.babyai.moves import (
-    GO_TO,
     OPEN,
-    PICK,
     SHORT_FORMS,
     THROUGH,
     Move,
@@ -25,7 +23,7 @@ from fedse.envs.babyai.moves import (
 )
 from fedse.envs.babyai.routes import Ground, Way, best_lookout, corridor, facing, has_key, ways_from
 from fedse.envs.babyai.view import Seen, View
-from fedse.envs.babyai.world import WAYS, Cell, Pose, World
+from fedse.envs.babyai.world import GO_TO, PICK, WAYS, Cell, Pose, World
 
 
 class Advice(NamedTuple):

@@ -14,7 +14,9 @@ from fedse.envs.babyai.view import Seen, View
 from fedse.envs.babyai.world import (
     DROP,
     FORWARD,
+    GO_TO,
     LEFT,
+    PICK,
     PICK_UP,
     RIGHT,
     TOGGLE,
@@ -26,7 +28,7 @@ from fedse.envs.babyai.world import (
 )
 
 CHECK_ACTIONS = "check available actions"
-GO_TO, PICK, THROUGH, OPEN = "go to", "pick up", "go through", "toggle and go through"
+THROUGH, OPEN = "go through", "toggle and go through"
 
 PRIMITIVES: Mapping[str, int] = {
     "turn left": LEFT,

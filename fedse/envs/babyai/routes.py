@@ -10,9 +10,8 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any, NamedTuple
 
-from fedse.envs.babyai.moves import GO_TO
 from fedse.envs.babyai.view import in_sight
-from fedse.envs.babyai.world import WAYS, Cell, Pose, ahead_of, can_enter, is_opaque
+from fedse.envs.babyai.world import GO_TO, WAYS, Cell, Pose, ahead_of, can_enter, is_opaque
 
 # Turns it takes to carry a thing out of the way: take, turn, drop, turn back; and with full hands
 # to put down and fetch again what is carried.

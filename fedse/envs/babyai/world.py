@@ -5,9 +5,10 @@ image observation is never computed: the text is read from the grid itself.
 """
 
 import os
+import re
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from fedse.errors import EnvError, MachineError, boundary, require_packages
 
@@ -23,6 +24,28 @@ LEFT, RIGHT, FORWARD, PICK_UP, DROP, TOGGLE, WAIT = range(7)
 # Where a pose exists, a try finds one with a chance of at least 1 in 36 (nine cells, four
 # directions), so that 1,000 tries fail with a chance below 1e-12.
 AGENT_PLACEMENTS = 1000
+
+
+# As the agent says it, and as a mission says it.
+GO_TO, PICK = "go to", "pick up"
+
+
+class Wish(NamedTuple):
+    """A mission of one step: walk to a thing of this colour and kind, or take it."""
+
+    verb: str
+    colour: str
+    kind: str
+
+    def __str__(self) -> str:
+        return " ".join(self)
+
+
+def wish_of(text: str) -> Wish | None:
+    """`pick up red ball` as a wish; None for any other text."""
+    match = re.fullmatch(f"({GO_TO}|{PICK}) ([a-z]+) (box|ball|key|door)", text)
+    wish = Wish(match[1], match[2], match[3]) if match else None
+    return None if wish is None or (wish.verb, wish.kind) == (PICK, "door") else wish
 
 
 def ahead_of(pose: Pose) -> Cell:
@@ -91,15 +114,27 @@ def require_minigrid() -> None:
     require_packages("environment 'babyai'", "minigrid", extra="babyai")
 
 
-def open_level(gym_id: str, seed: int) -> World:
-    """The level as minigrid generates it from this seed."""
+def open_level(gym_id: str, seed: int, wish: Wish | None = None) -> World:
+    """The level as minigrid generates it from this seed, with a mission of its own or this one."""
     make = _make()
     with boundary(EnvError, f"environment 'babyai': minigrid level {gym_id} with seed {seed}"):
         game = make(gym_id, disable_env_checker=True).unwrapped
         game.gen_obs = dict  # step() would compute an image nobody looks at
         _bound_agent_placement(game)
         game.reset(seed=seed)
+        if wish is not None:
+            _give_mission(game, wish)
     return World(game)
+
+
+def _give_mission(game: Any, wish: Wish) -> None:
+    """The level asks for `wish` instead; all else in it, its step limit too, stays as it was."""
+    verifier = import_module("minigrid.envs.babyai.core.verifier")
+    wanted = verifier.ObjDesc(wish.kind, wish.colour)
+    made = verifier.GoToInstr if wish.verb == GO_TO else verifier.PickupInstr
+    game.instrs = made(wanted)
+    game.mission = game.instrs.surface(game)  # raises where nothing of that name is in the level
+    game.instrs.reset_verifier(game)
 
 
 def _bound_agent_placement(game: Any) -> None:

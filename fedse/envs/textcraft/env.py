@@ -33,7 +33,7 @@ from fedse.envs.textcraft.recipes import (
 )
 from fedse.errors import EnvError
 from fedse.seeds import seed_of
-from fedse.types import Split, Task
+from fedse.types import Split, Task, Trajectory
 
 BOOKS = {"own": own_book, "textcraft": published_book}
 
@@ -144,6 +144,13 @@ class TextCraft:
         inventory = self._bench.inventory
         plan = best_plan(schemes_of(self._book, self._playing()), inventory)
         return first_action(plan, inventory)
+
+    def reached(self, episode: Trajectory) -> Sequence[Task]:
+        """The training tasks whose goal was crafted on the way, the latest first."""
+        task_of = {goal: task for task, goal in self._goals.items() if task.split == "train"}
+        bench = Workbench(self._book)
+        made = [bench.act(action_of(turn.action)).made for turn in episode.turns]
+        return [task_of[item] for item in reversed(dict.fromkeys(made)) if item in task_of]
 
     def close(self) -> None:
         self._goal = None

@@ -29,7 +29,7 @@ from fedse.envs.webshop.pages import (
 from fedse.envs.webshop.reward import EXACT, published, reward
 from fedse.envs.webshop.search import Index
 from fedse.errors import EnvError
-from fedse.types import Split, Task
+from fedse.types import Split, Task, Trajectory
 
 PRODUCTS = range(60, 10_001)
 OPTION_AXES = range(3)
@@ -41,17 +41,28 @@ SYSTEM_PROMPTS: Mapping[str, str] = {
     "full": (
         "You are shopping online. Every message is a page of the shop: first the instruction that "
         "says what to buy, then the texts and buttons of the page, separated by [SEP].\n"
-        "Each turn, do one of two things: search[words] looks for products, from any page; "
+        "Each turn, do one of two things: search[words] looks for products{wish}, from any page; "
         "click[button] presses a button of the current page, named exactly as shown. A product is "
-        "opened by its id. On its page, choose the options the instruction asks for, then click "
-        "Buy Now: that ends the visit. You have {turns} turns, and only what you buy counts: the "
-        "kind of product, its attributes, the options chosen and a price within the limit. A "
+        "opened by its {named}. On its page, choose the options the instruction asks for, then "
+        "click Buy Now: that ends the visit. You have {turns} turns, and only what you buy counts: "
+        "the kind of product, its attributes, the options chosen and a price within the limit. A "
         "button that is not there does nothing and still costs the turn.\n"
         "Answer with a short thought and one action, like this:\n"
         "Thought: the second product has both attributes and costs less than the limit.\n"
-        "Action: click[p17]"
+        "Action: click[{example}]"
     ),
     "short": "shop",
+}
+# What is searched for without its words being repeated.
+WISH = "wish"
+# How a search and a result are named, by whether words must be copied.
+HOW_TO: Mapping[bool, Mapping[str, str]] = {
+    True: {"wish": "", "named": "id", "example": "p17"},
+    False: {
+        "wish": f" and search[{WISH}] for what you must buy",
+        "named": "number on the page",
+        "example": "2",
+    },
 }
 
 _ACTION = re.compile(r"(search|click)\s?\[(.*)\]", re.IGNORECASE)
@@ -76,6 +87,7 @@ class WebShop:
         prompt: Literal["full", "short"] = "full",
         page_size: int | None = None,
         strict_options: bool = False,
+        copying: bool = True,
         tasks_per_split: Sequence[int] = (400, 100),
     ) -> None:
         require_one_of("webshop", "prompt", prompt, tuple(SYSTEM_PROMPTS))
@@ -89,15 +101,16 @@ class WebShop:
         size = PAGE_SIZES[prompt] if page_size is None else page_size
         _require_within("page_size", size, range(1, MOST_HITS + 1))
         self.name = "webshop"
-        self.system_prompt = SYSTEM_PROMPTS[prompt].format(turns=max_turns)
+        self.system_prompt = SYSTEM_PROMPTS[prompt].format(turns=max_turns, **HOW_TO[copying])
         self.max_turns = max_turns
         self._short = prompt == "short"
         self._agreement = EXACT if strict_options else published()
         train, test = tasks_per_split
         self._shop = _shop(products, option_axes, strict_options, train, test)
-        self._size = size
+        self._copying = copying
+        self._start = Page(size=size, numbered=not copying)
         self._goal: Goal | None = None
-        self._page = Page()
+        self._page = self._start
         self._opened = set[Product]()
         self._turns = 0
 
@@ -112,7 +125,7 @@ class WebShop:
                 hint="take tasks from tasks(split) of an environment with the same options",
             )
         self._goal = self._shop.goals[task]
-        self._page, self._opened, self._turns = Page(size=self._size), set(), 0
+        self._page, self._opened, self._turns = self._start, set(), 0
         return Step(self._view(self._goal))
 
     def step(self, action: str) -> Step:
@@ -131,7 +144,7 @@ class WebShop:
     def actions(self) -> Sequence[str]:
         """Every button of the page and a search for the goal; at the start one for its kind too."""
         goal = self._open_goal()
-        actions = [f"search[{goal.query}]", *(f"click[{label}]" for label in buttons(self._page))]
+        actions = [self._search(goal), *(f"click[{label}]" for label in buttons(self._page))]
         if self._page.place == "search":
             return [f"search[{goal.product.kind}]", *actions]
         return actions
@@ -143,19 +156,36 @@ class WebShop:
         goes back from a product that turns out not to have what is wanted.
         """
         goal, page = self._open_goal(), self._page
-        promising = [hit for hit in page.shown_hits if self._promises(hit, goal)]
+        promising = [label for label, hit in page.labels.items() if self._promises(hit, goal)]
         if page.product is not None and goal.met_by(page.product):
             return f"click[{_next_choice(page, goal) if page.place == 'item' else PREVIOUS}]"
         if promising and page.place == "results":
-            return f"click[{promising[0].id}]"
+            return f"click[{promising[0]}]"
         if promising and page.place == "item":
             return f"click[{PREVIOUS}]"
         if page.query != goal.query:
-            return f"search[{goal.query}]"
+            return self._search(goal)
         following = page._replace(number=page.number + 1).shown_hits
         if page.place == "results" and any(self._promises(hit, goal) for hit in following):
             return f"click[{NEXT}]"
         return f"search[{goal.product.title}]"
+
+    def reached(self, episode: Trajectory) -> Sequence[Task]:
+        """The training tasks that the purchase meets in full, those nearest to the searches first.
+
+        No task of the test split is among them, also where the product is one of its products.
+        """
+        self.reset(episode.task, seed=episode.seed)
+        searched = set[str]()
+        for turn in episode.turns:
+            self._page = self._after(turn.action)
+            searched |= set(self._page.query.split())
+        if self._page.place != "bought":
+            return []
+        bought, values = item_of(self._page), [value for _, value in self._page.chosen]
+        goal_of = {task: self._shop.goals[task] for task in self.tasks("train")}
+        met = [t for t, g in goal_of.items() if reward(bought, values, g, self._agreement) == 1.0]
+        return sorted(met, key=lambda task: -len(searched & set(goal_of[task].query.split())))
 
     def close(self) -> None:
         self._goal = None
@@ -169,6 +199,9 @@ class WebShop:
             )
         return self._goal
 
+    def _search(self, goal: Goal) -> str:
+        return f"search[{goal.query if self._copying else WISH}]"
+
     def _promises(self, hit: Product, goal: Goal) -> bool:
         return goal.met_by(hit) if hit in self._opened else goal.looks_met_by(hit)
 
@@ -181,11 +214,13 @@ class WebShop:
         if verb == "click":
             leads = {label.lower(): page for label, page in buttons(self._page).items()}
             return leads.get(words.lower(), self._page)
+        if words == WISH and not self._copying:
+            words = self._open_goal().query
         if not words:
             return self._page
         numbers = self._shop.search.best(words, MOST_HITS)
         hits = tuple(self._shop.products[number] for number in numbers)
-        return Page(place="results", query=words, hits=hits, size=self._size)
+        return self._start._replace(place="results", query=words, hits=hits)
 
     def _view(self, goal: Goal) -> str:
         return (short_view if self._short else full_view)(self._page, goal)

@@ -32,20 +32,30 @@ class Page(NamedTuple):
     product: Product | None = None
     chosen: tuple[tuple[str, str], ...] = ()
     """Axis and value, in the order of the product's axes."""
+    numbered: bool = False
+    """A result is opened by its place on the page, from 1, and not by its product's id."""
 
     @property
     def shown_hits(self) -> tuple[Product, ...]:
         return self.hits[self.number * self.size : (self.number + 1) * self.size]
 
+    @property
+    def labels(self) -> Mapping[str, Product]:
+        """The results of the page by the name of their button, in the order shown."""
+        named = enumerate(self.shown_hits, start=1)
+        return {str(place) if self.numbered else hit.id: hit for place, hit in named}
+
 
 def buttons(page: Page) -> Mapping[str, Page]:
     """Every button of a page, in the order shown, and the page it leads to."""
-    start = Page(size=page.size)
+    start = Page(size=page.size, numbered=page.numbered)
     if page.place == "search":
         return {}
     if page.place == "results":
         turned = _page_turns(page)
-        opened = {hit.id: page._replace(place="item", product=hit) for hit in page.shown_hits}
+        opened = {
+            label: page._replace(place="item", product=hit) for label, hit in page.labels.items()
+        }
         return {BACK: start, **turned, **opened}
     if page.place == "item":
         results = page._replace(place="results", product=None, chosen=())
@@ -103,8 +113,8 @@ def full_view(page: Page, goal: Goal) -> str:
     elif page.place == "results":
         texts += [BACK, f"Page {page.number + 1} (Total results: {len(page.hits)})"]
         texts += _page_turns(page)
-        for hit in page.shown_hits:
-            texts += [hit.id, hit.title.title(), f"${hit.price}.00"]
+        for label, hit in page.labels.items():
+            texts += [label, hit.title.title(), f"${hit.price}.00"]
     elif page.place == "item":
         texts += [BACK, PREVIOUS, *_full_item(page), *DETAILS, BUY]
     else:
@@ -141,7 +151,8 @@ def short_view(page: Page, goal: Goal) -> str:
     if page.place == "search":
         return short_instruction(goal)
     if page.place == "results":
-        hits = [f"{hit.id} {hit.name} {hit.price}" for hit in page.shown_hits] or ["nothing"]
+        hits = [f"{label} {hit.name} {hit.price}" for label, hit in page.labels.items()]
+        hits = hits or ["nothing"]
         return "; ".join([*hits, *(["more"] if NEXT in _page_turns(page) else [])])
     if page.place == "item":
         item, chosen = item_of(page), dict(page.chosen)
@@ -151,5 +162,6 @@ def short_view(page: Page, goal: Goal) -> str:
             else f"{axis.name} {', '.join(axis.values)}"
             for axis in item.axes
         ]
-        return "; ".join([f"item {item.id} {item.price}", *axes])
+        named = item.name if page.numbered else item.id
+        return "; ".join([f"item {named} {item.price}", *axes])
     return "; ".join(_details(page)).lower()

@@ -26,3 +26,14 @@ def first_voter(
 def short_successes(played: Sequence[fedse.Trajectory]) -> tuple[fedse.Trajectory, ...]:
     """Successes of at most two turns."""
     return tuple(episode for episode in played if episode.success and len(episode.turns) <= 2)
+
+
+def first_wins(
+    played: Sequence[fedse.Trajectory], *, record: fedse.OwnRecord
+) -> tuple[fedse.Trajectory, ...]:
+    """The first success of each task there ever was."""
+    found: dict[fedse.Task, fedse.Trajectory] = {}
+    for episode in played:
+        if episode.success and episode.task not in record.kept:
+            found.setdefault(episode.task, episode)
+    return tuple(found.values())
