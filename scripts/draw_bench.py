@@ -13,7 +13,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
-BLUE, VERMILLION, GREY = "#0072B2", "#D55E00", "#767676"
+from scripts.vega import BLUE, GREY, SCHEMA, VERMILLION, svg_of
+
 MISSING = "not measured"
 # In px. Fixed, so that the drawing does not depend on the fonts of the machine that draws.
 WIDTH, BAR_STEP, NAMES, TOLD = 320, 34, 200, 240
@@ -86,7 +87,7 @@ def figure(found: Mapping[str, Any]) -> dict[str, Any]:
     """Both panels below each other, in Vega-Lite."""
     plots = [_plot([row_of(found, bar, p.aim) for bar in p.bars], p.title) for p in PANELS]
     return {
-        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
+        "$schema": SCHEMA,
         "config": {"background": "white", "font": "sans-serif", "view": {"stroke": None}},
         "padding": 8,
         "vconcat": plots,
@@ -139,10 +140,7 @@ def _line(x: Mapping[str, Any], **look: Any) -> dict[str, Any]:
 
 def svg(found: Mapping[str, Any]) -> str:
     """The drawing as text."""
-    import vl_convert
-
-    drawn: str = vl_convert.vegalite_to_svg(json.dumps(figure(found)))
-    return drawn
+    return svg_of(figure(found))
 
 
 def main() -> None:

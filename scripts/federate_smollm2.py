@@ -1,6 +1,6 @@
 """SmolLM2-135M-Instruct in a real federation on this machine: one server for all, or one each.
 
-    FEDSE_MODELS=FOLDER python scripts/federate_smollm2.py --python PYTHON_WITH_VLLM \
+    FEDSE_MODELS=FOLDER python -m scripts.federate_smollm2 --python PYTHON_WITH_VLLM \
         --engines shared --out federated --result docs/results/smollm2-shared.json
 
 Everything is done with the commands an organisation types: create, invite, join, enrol, start. Each
@@ -13,14 +13,12 @@ import json
 import os
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import psutil
 import tomlkit
 
 import fedse
@@ -29,10 +27,11 @@ from fedse.api.experiment import load_experiment
 from fedse.config.schema import Config
 from fedse.engine.server import running_engine
 from fedse.ports import free_ports
+from fedse.processes.cpu_time import cpu_seconds
 from fedse.results.outcome import result_of
+from scripts.run_smollm2 import CONFIG, won_and_played
 
-CONFIG = Path(__file__).parents[1] / "configs" / "smollm2.toml"
-LOOK_SECONDS = 2.0
+LOOK_SECONDS = 20.0
 FEDSE = (sys.executable, "-m", "fedse")
 
 
@@ -80,32 +79,9 @@ def started(*arguments: str, folder: Path, log: str) -> Iterator[subprocess.Pope
             process.wait()
 
 
-class CpuSeconds(threading.Thread):
-    """Adds up what all processes below this one used, those included that have ended meanwhile."""
-
-    def __init__(self) -> None:
-        super().__init__(daemon=True)
-        self._used: dict[tuple[int, float], float] = {}
-        self._ending = threading.Event()
-
-    def run(self) -> None:
-        while not self._ending.wait(LOOK_SECONDS):
-            for process in psutil.Process().children(recursive=True):
-                try:
-                    times = process.cpu_times()
-                except psutil.Error:
-                    continue
-                self._used[process.pid, process.create_time()] = times.user + times.system
-
-    def total(self) -> float:
-        """A process that lived between two looks is missing."""
-        self._ending.set()
-        return sum(self._used.values())
-
-
 def wait_for(coordinator: subprocess.Popen[bytes], folder: Path) -> None:
     while coordinator.poll() is None:
-        time.sleep(10 * LOOK_SECONDS)
+        time.sleep(LOOK_SECONDS)
         state = json.loads(say("federation", "status", "--json", folder=folder))
         last = {site["name"]: site["last"] for site in state["sites"]}
         print(time.strftime("%H:%M:%S"), "round", state["round"], last, flush=True)
@@ -116,10 +92,6 @@ def wait_for(coordinator: subprocess.Popen[bytes], folder: Path) -> None:
 def summary(run: Path) -> dict[str, Any]:
     with fedse.open_run(run) as opened:
         result = result_of(opened)
-    curve = {
-        round: {client: [rate.successes, rate.n] for client, rate in by_client.items()}
-        for round, by_client in result.success.items()
-    }
     rounds = {
         one.index: {
             "voters": list(one.voters),
@@ -128,7 +100,11 @@ def summary(run: Path) -> dict[str, Any]:
         }
         for one in result.rounds
     }
-    return {"warm": result.config.warmstart.rounds, "curve": curve, "rounds": rounds}
+    return {
+        "warm": result.config.warmstart.rounds,
+        "curve": won_and_played(result),
+        "rounds": rounds,
+    }
 
 
 def main() -> None:
@@ -143,14 +119,13 @@ def main() -> None:
     out.mkdir(parents=True)
     config = load_experiment(CONFIG, settings=[*args.set, f"engine.python={args.python}"]).config
     found_and_join(out, config, args.set)
-    began, cpu = time.monotonic(), CpuSeconds()
+    began, before = time.monotonic(), cpu_seconds(os.getpid())
     with ExitStack() as stack:
         engine: dict[str, Any] = {"python": args.python}
         if args.engines == "shared":
             base = base_path(config.model.base)
             url = stack.enter_context(running_engine(config, base, out / "engine", tell=print))
             engine = {"url": url, "folder": str(out / "handed-over")}
-        cpu.start()
         for client in config.clients:
             write_own_settings(out / client.name, config, engine)
             own = ("site", "start", "--home", client.name)
@@ -159,7 +134,7 @@ def main() -> None:
             started("federation", "start", "--plain", folder=out, log="federation.log")
         )
         wait_for(coordinator, out)
-        used = cpu.total()
+        used = cpu_seconds(os.getpid()) - before
     spent = {"seconds": round(time.monotonic() - began), "cpu_seconds": round(used)}
     facts = {"engines": args.engines, **spent, **summary(out / "federation" / "run")}
     args.result.write_text(json.dumps(facts, indent=1) + "\n")

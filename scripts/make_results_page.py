@@ -17,9 +17,9 @@ from fedse.reproduce.tell import markdown
 from fedse.stats.paired import Difference
 from scripts import smollm2_section
 from scripts.measure_transfer import markdown as matrix
+from scripts.vega import BLUE, GREY, SCHEMA, VERMILLION, svg_of
 
 TRANSFER = Path(__file__).parents[1] / "docs" / "results" / "transfer.json"
-BLUE, VERMILLION, GREY = "#0072B2", "#D55E00", "#767676"
 
 
 def main() -> None:
@@ -66,14 +66,10 @@ def transfer() -> str:
 
 
 def draw(results: dict[str, TableResult], folder: Path) -> None:
-    import vl_convert
-
     for name, result in results.items():
-        svg = vl_convert.vegalite_to_svg(json.dumps(figure(result)))
-        (folder / f"{name}.svg").write_text(svg)
+        (folder / f"{name}.svg").write_text(svg_of(figure(result)))
     if smollm2_section.FOUND.is_file():
-        svg = vl_convert.vegalite_to_svg(json.dumps(smollm2_section.figure()))
-        (folder / "smollm2.svg").write_text(svg)
+        (folder / "smollm2.svg").write_text(svg_of(smollm2_section.figure()))
 
 
 def figure(result: TableResult) -> dict[str, Any]:
@@ -94,7 +90,7 @@ def figure(result: TableResult) -> dict[str, Any]:
         for answer in answers(result)
     ]
     return {
-        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
+        "$schema": SCHEMA,
         "config": {"background": "white", "font": "sans-serif", "view": {"stroke": None}},
         "hconcat": [
             shown or _whiskers(arms, "arm", "success on held-out games", BLUE, zero=False),

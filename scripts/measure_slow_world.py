@@ -9,25 +9,19 @@ step. Written are the seconds until the seven others and until all eight had end
 
 import json
 import sys
-import tempfile
 import time
 from collections.abc import Callable
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-from fedse.adapters.base import base_path, initial_adapter, spec_of
-from fedse.agent.tokens import load_encoder
-from fedse.api.engines import acting_engine
+from fedse.adapters.base import initial_adapter, spec_of
 from fedse.bench.talk import Talk
+from fedse.cli.bench_rollout import served_policy
 from fedse.config.file import load_config
-from fedse.engine.client import EngineClient
 from fedse.engine.policy import ServedPolicy
 from fedse.envs.base import Step
-from fedse.events import silent
 from fedse.method.own_pace import rollout_at_own_pace
 from fedse.method.rollout import choose_games, rollout
-from fedse.site.acting import acting_adapters
 from fedse.types import Task
 
 EPISODES, TURNS, NEW_TOKENS, PAUSE_SECONDS = 8, 8, 20, 2.0
@@ -78,26 +72,10 @@ def measure(policy: ServedPolicy, *, seed: int) -> dict[str, dict[str, float]]:
 
 def main(experiment: Path, result: Path) -> None:
     config = load_config(experiment)
-    base = base_path(config.model.base)
     adapter = initial_adapter(spec_of(config), seed=0)
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        acting_engine(config, Path(folder) / "logs", silent),
-        closing(EngineClient(config.engine)) as client,
-    ):
-        acting = acting_adapters(client, config.engine, base, Path(folder) / "adapters")
-        policy = ServedPolicy(
-            acting,
-            load_encoder(base),
-            adapter,
-            temperature=1.0,
-            context=config.rollout.context,
-            new_tokens=NEW_TOKENS,
-            to_the_end=True,
-        )
+    with served_policy(config, adapter, new_tokens=NEW_TOKENS) as (policy, _):
         # The first one also puts the adapter in.
         found = [measure(policy, seed=seed) for seed in range(4)][1:]
-        acting.take_out()
     result.write_text(json.dumps(found, indent=1) + "\n")
     print(json.dumps(found, indent=1))
 

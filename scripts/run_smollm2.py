@@ -22,6 +22,7 @@ import fedse
 from fedse.adapters.base import base_path
 from fedse.api.experiment import load_experiment
 from fedse.engine.server import running_engine
+from fedse.processes.cpu_time import cpu_seconds
 from fedse.store.buffer import Buffer
 
 ROOT = Path(__file__).parents[1]
@@ -70,11 +71,16 @@ def generated(result: fedse.RunResult) -> dict[str, int]:
     return {"sampled": sampled, "read": read}
 
 
-def summary(result: fedse.RunResult, cpu: dict[str, float]) -> dict[str, Any]:
-    curve = {
+def won_and_played(result: fedse.RunResult) -> dict[int, dict[str, list[int]]]:
+    """Round -> client -> held-out games of the adapter after it."""
+    return {
         round: {client: [rate.successes, rate.n] for client, rate in by_client.items()}
         for round, by_client in result.success.items()
     }
+
+
+def summary(result: fedse.RunResult, cpu: dict[str, float]) -> dict[str, Any]:
+    curve = won_and_played(result)
     steps = {
         one.index: {client: stats.steps for client, stats in one.stats.items()}
         for one in result.rounds
@@ -84,11 +90,7 @@ def summary(result: fedse.RunResult, cpu: dict[str, float]) -> dict[str, Any]:
 
 def cpu_of_children() -> float:
     """CPU seconds of the server and all it started."""
-    used = 0.0
-    for process in psutil.Process().children(recursive=True):
-        times = process.cpu_times()
-        used += times.user + times.system
-    return used
+    return sum(cpu_seconds(child.pid) for child in psutil.Process().children())
 
 
 def main() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fedse.stats.rates import Rate, change, micro
+from scripts.vega import BLUE, GREY, SCHEMA, VERMILLION
 
 FOLDER = Path(__file__).parents[1] / "docs" / "results"
 FOUND = FOLDER / "smollm2.json"
@@ -14,7 +15,6 @@ FEDERATED = {
     "a server for each site": FOLDER / "smollm2-each.json",
 }
 METHODS = ("fed-se", "local-evolve")
-BLUE, VERMILLION, GREY = "#0072B2", "#D55E00", "#767676"
 
 Curve = dict[int, dict[str, Rate]]
 """Round -> environment -> held-out games, all seeds together."""
@@ -165,7 +165,7 @@ def figure() -> dict[str, Any]:
         {"mark": {"type": "rule", "strokeDash": [4, 4], "color": GREY}, "encoding": start},
     ]
     return {
-        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
+        "$schema": SCHEMA,
         "data": {"values": list(points(found))},
         "facet": {"field": "environment", "type": "nominal", "title": None},
         "columns": 4,

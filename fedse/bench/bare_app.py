@@ -6,7 +6,7 @@ It is written out as text because it is not ours to import: Flower runs it from 
 
 from pathlib import Path
 
-from fedse.errors import StoreError, boundary
+from fedse.flower.messages.bundle import write_project
 
 APP = "bare_app"
 
@@ -91,8 +91,4 @@ _FILES = {
 
 def write_bare_app(folder: Path) -> Path:
     """`folder` is a Flower project that `flwr run` takes."""
-    with boundary(StoreError, f"write app to {folder}"):
-        for name, text in _FILES.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text(text, encoding="utf-8")
-    return folder
+    return write_project(folder, _FILES)

@@ -3,7 +3,7 @@
 import json as json_format
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,23 +12,25 @@ from fedse.api.engines import acting_engine
 from fedse.config.schema import Config
 from fedse.errors import ConfigError
 from fedse.events import silent
+from fedse.types import Adapter
 
 if TYPE_CHECKING:
     from fedse.bench.pace import RolloutBench
+    from fedse.engine.client import EngineClient
+    from fedse.engine.policy import ServedPolicy
 
 
-def served_rollouts(
-    config: Config, seeds: Sequence[int], new_tokens: int, **sizes: int
-) -> "Iterator[RolloutBench]":
-    """One per seed: through fedse, and with the bare server."""
+@contextmanager
+def served_policy(
+    config: Config, adapter: Adapter, *, new_tokens: int
+) -> "Iterator[tuple[ServedPolicy, EngineClient]]":
+    """A policy whose actions all have `new_tokens` tokens, and the client of its server."""
     from fedse.agent.tokens import load_encoder
-    from fedse.bench.rollout import bench_rollout, complete_by_name
     from fedse.engine.client import EngineClient
     from fedse.engine.policy import ServedPolicy
     from fedse.site.acting import acting_adapters
 
     settings, base = config.engine, base_path(config.model.base)
-    adapter = initial_adapter(spec_of(config), seed=0)
     with (
         tempfile.TemporaryDirectory(prefix="fedse-bench-") as folder,
         acting_engine(config, Path(folder) / "logs", silent),
@@ -44,13 +46,24 @@ def served_rollouts(
             new_tokens=new_tokens,
             to_the_end=True,
         )
-        name = adapter.digest if settings.adapters == "lora" else next(iter(client.models()))
-        complete = complete_by_name(name)
+        yield policy, client
+        acting.take_out()
+
+
+def served_rollouts(
+    config: Config, seeds: Sequence[int], new_tokens: int, **sizes: int
+) -> "Iterator[RolloutBench]":
+    """One per seed: through fedse, and with the bare server."""
+    from fedse.bench.rollout import bench_rollout, complete_by_name
+
+    adapter = initial_adapter(spec_of(config), seed=0)
+    with served_policy(config, adapter, new_tokens=new_tokens) as (policy, client):
+        by_name = config.engine.adapters == "lora"
+        complete = complete_by_name(adapter.digest if by_name else next(iter(client.models())))
         for seed in seeds:
             # The first call also puts the adapter in, which is no part of the comparison.
             bench_rollout(policy, client.url, complete, episodes=1, turns=1, seed=seed)
             yield bench_rollout(policy, client.url, complete, **sizes, seed=seed)
-        acting.take_out()
 
 
 def in_process_rollouts(

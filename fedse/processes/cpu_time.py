@@ -14,6 +14,7 @@ def cpu_seconds(pid: int) -> float:
     time. So the sum over all that is listed counts everybody once, but for a process that was left
     by its parent: it belongs to no tree.
     """
+    seconds = 0.0
     for _ in range(TRIES):
         try:
             before = _tree(pid)

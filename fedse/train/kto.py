@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fedse.config.hardware import TrainerSection
-from fedse.config.schema import TrainSection
+from fedse.config.training import TrainSection
 from fedse.train.batch import IGNORED, Batch, Lesson, learned_tokens, make_batch, make_pieces
 from fedse.train.optimise import Objective, Share, agent_logits
 

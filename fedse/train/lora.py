@@ -1,7 +1,6 @@
 """Fine-tune a LoRA adapter on trajectories: the paper's local step, with PEFT and AdamW."""
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,18 @@ from fedse.config.training import TrainSection
 from fedse.course import Course
 from fedse.errors import TrainError
 from fedse.seeds import seed_of
-from fedse.train.batch import Lesson, Tokenized, learned_tokens, lesson_of
+from fedse.train.batch import Lesson, T, Tokenized, learned_tokens, lesson_of
 from fedse.train.kto import judge, kto_objective
 from fedse.train.launch import fit_in_processes
 from fedse.train.moments import load_moments, save_moments
-from fedse.train.optimise import Share, StepTaken, make_optimizer, take_steps
+from fedse.train.optimise import (
+    Objective,
+    Share,
+    StepTaken,
+    likelihood,
+    make_optimizer,
+    take_steps,
+)
 from fedse.train.order import FitOrder
 from fedse.train.passes import batches_of, last_pass
 from fedse.types import Adapter, AdapterSpec, Fitted, FloatVector
@@ -75,14 +81,17 @@ class Trainer:
         optimizer, keep = make_optimizer(model, settings), settings.optimizer == "kept"
         if keep and course.moments is not None:
             load_moments(course.moments, optimizer, model, self.spec)
-        own = {"settings": settings, "place": self.place, "share": share}
-        train = partial(take_steps, model, **own, arc=course.arc, optimizer=optimizer)
+
+        def train(batches: Sequence[Sequence[T]], objective: Objective[T]) -> list[StepTaken]:
+            own = (settings, self.place, share, course.arc, optimizer)
+            return list(take_steps(model, batches, *own, objective=objective))
+
         if settings.loss == "kto":
             judged = judge(model, kept, settings, self.place, context=context, share=share)
             whole = list(batches_of(judged, settings, seed=seed))
-            taken = list(train(whole, objective=kto_objective(settings)))
+            taken = train(whole, kto_objective(settings))
         else:
-            taken = list(train(batches))
+            taken = train(batches, likelihood)
         return taken, save_moments(optimizer, model, self.spec) if keep else None
 
     def _order(

@@ -73,12 +73,12 @@ def likelihood(
 def take_steps(
     model: Any,
     batches: Sequence[Sequence[T]],
-    *,
     settings: TrainSection,
     place: TrainerSection,
     share: Share = Share(),  # noqa: B008  a value that nobody changes
     arc: Arc = Arc(),  # noqa: B008  as above
     optimizer: AdamW | None = None,
+    *,
     objective: Objective[T] = likelihood,
 ) -> Iterator[StepTaken]:
     """The model's trainable parameters after one step per batch, by a fresh optimiser or this one.
@@ -140,7 +140,8 @@ def _training(model: Any, place: TrainerSection) -> Iterator[None]:
     base = model.get_base_model()
     attention = base.config._attn_implementation
     if place.attention is not None:
-        _set_attention(base, place.attention)
+        with boundary(TrainError, f"trainer.attention = {place.attention!r}"):
+            base.set_attn_implementation(place.attention)
     if place.checkpointing:
         # Non-reentrant, so the inputs of the first layer need no gradient.
         model.gradient_checkpointing_enable({"use_reentrant": False})
@@ -154,11 +155,6 @@ def _training(model: Any, place: TrainerSection) -> Iterator[None]:
             model.gradient_checkpointing_disable()
         if place.attention is not None:
             base.set_attn_implementation(attention)
-
-
-def _set_attention(base: Any, attention: str) -> None:
-    with boundary(TrainError, f"trainer.attention = {attention!r}"):
-        base.set_attn_implementation(attention)
 
 
 def accumulate(model: Any, pieces: Sequence[Sequence[Tokenized]], *, of: int, device: str) -> float:

@@ -7,15 +7,13 @@ from random import Random
 
 from fedse.config.training import TrainSection
 from fedse.seeds import seed_of
-from fedse.train.batch import Lesson
+from fedse.train.batch import T
 
 JITTER = 0.05
 """A lesson's length counts as up to this share more or less, so that no two passes group alike."""
 
 
-def batches_of(
-    lessons: Sequence[Lesson], settings: TrainSection, *, seed: int
-) -> Iterator[list[Lesson]]:
+def batches_of(lessons: Sequence[T], settings: TrainSection, *, seed: int) -> Iterator[list[T]]:
     """The lessons of each step of a fit, every pass over them in an order of its own."""
     if not lessons:
         return iter(())
@@ -34,8 +32,8 @@ def last_pass(settings: TrainSection, *, lessons: int, steps: int) -> int:
 
 
 def _one_pass(
-    lessons: Sequence[Lesson], settings: TrainSection, seed: int, *, number: int
-) -> list[list[Lesson]]:
+    lessons: Sequence[T], settings: TrainSection, seed: int, *, number: int
+) -> list[list[T]]:
     random = Random(seed_of(seed, "epoch", number))
     order = list(lessons)
     random.shuffle(order)
@@ -44,7 +42,7 @@ def _one_pass(
     return _cut(order, settings.batch)
 
 
-def _by_length(order: list[Lesson], batch: int, random: Random) -> list[list[Lesson]]:
+def _by_length(order: list[T], batch: int, random: Random) -> list[list[T]]:
     """Batches of lessons of similar length, in any order; one may be smaller, any of them."""
     jittered = [len(lesson.token_ids) * random.uniform(1 - JITTER, 1 + JITTER) for lesson in order]
     ranked = [order[i] for i in sorted(range(len(order)), key=jittered.__getitem__)]
@@ -57,5 +55,5 @@ def _by_length(order: list[Lesson], batch: int, random: Random) -> list[list[Les
     return batches
 
 
-def _cut(order: list[Lesson], batch: int) -> list[list[Lesson]]:
+def _cut(order: list[T], batch: int) -> list[list[T]]:
     return [order[start : start + batch] for start in range(0, len(order), batch)]

@@ -8,6 +8,7 @@ bundle cannot carry a run, a config or a buffer whatever folder it is submitted 
 
 import hashlib
 import zipfile
+from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -50,8 +51,13 @@ _FILES = {
 
 def write_app(folder: Path) -> Path:
     """`folder` is a Flower project that `flwr run` and `flwr build` take."""
+    return write_project(folder, _FILES)
+
+
+def write_project(folder: Path, files: Mapping[str, str]) -> Path:
+    """`folder` holds these files, each under its own name."""
     with boundary(StoreError, f"write app to {folder}"):
-        for name, text in _FILES.items():
+        for name, text in files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text, encoding="utf-8")
     return folder
