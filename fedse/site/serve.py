@@ -7,7 +7,7 @@ it has a line in the client's ledger before it leaves; without that line nothing
 
 from fedse.aggregate.validate import parse_adapter
 from fedse.config.schema import Config
-from fedse.errors import RunError, WireError
+from fedse.errors import EnvError, WireError
 from fedse.events import Emit
 from fedse.ledger.entries import answer_entry
 from fedse.ledger.record import note_answer
@@ -67,9 +67,9 @@ def _work(
         if not request.train:
             return ClientUpdate(measured, None)
         update = client_round(current, site, config, round=request.round, emit=emit)
-    except RunError as error:
+    except EnvError as error:
         # The error names the environment by its own name; the hint uses the name in the config.
-        raise RunError(str(error), hint=check_hint(config.client(site.client))) from error
+        raise EnvError(str(error), hint=check_hint(config.client(site.client))) from error
     kept = {"eval_played", "eval_succeeded", "eval_seconds"}
     stats = update.stats.model_copy(update=measured.model_dump(include=kept))
     return ClientUpdate(stats, update.adapter)
