@@ -3,12 +3,12 @@
 FedSEError                1
 ├── ConfigError           2   a setting is wrong; nothing was started
 ├── MachineError          3   something this machine lacks (a package, a file, memory)
-├── EnvError              4   an environment broke its contract
+├── EnvError              4   an environment broke its contract, or too many episodes broke
 ├── AdapterRejected       5   an adapter that arrived is not what the spec promises
 ├── WireError             6   a message or a site's worker did not answer as agreed
 ├── StoreError            7   a buffer or a run directory cannot be read or written
 ├── TrainError            8   training went wrong (non-finite loss, nothing to train)
-└── RunError             10   a run cannot go on (too few clients, too many broken episodes)
+└── RunError             10   a run cannot go on (too few clients, an engine that gives no answer)
 
 Interrupted (a KeyboardInterrupt) has 130.
 

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from fedse.agent.policy import Dialogue, Policy, Reply
 from fedse.envs.base import Env, EnvFactory, ExpertEnv, Step
-from fedse.errors import EnvError, RunError, boundary
+from fedse.errors import EnvError, boundary
 from fedse.seeds import seed_of
 from fedse.types import Outcome, Task, Trajectory, Turn
 
@@ -224,7 +224,7 @@ def require_sound(played: Sequence[Trajectory], *, max_broken: float) -> None:
     """At most this share of the episodes broke; else the run stops and names the first cause."""
     broken = [episode for episode in played if episode.outcome == "broken"]
     if len(broken) > max_broken * len(played):
-        raise RunError(
+        raise EnvError(
             f"{len(broken)} of {len(played)} episodes broke, {_first(broken)}",
             hint=f"fedse env check {broken[0].task.env}",
         )

@@ -16,7 +16,7 @@ from fedse.aggregate.factors import (
 )
 from fedse.aggregate.validate import parse_adapter
 from fedse.config.schema import Config
-from fedse.errors import RunError, WireError
+from fedse.errors import EnvError, WireError
 from fedse.events import Emit
 from fedse.ledger.entries import answer_entry
 from fedse.ledger.record import note_answer
@@ -98,8 +98,8 @@ def _work(
         if not request.train:
             return ClientUpdate(measured, None)
         update = client_round(current, site, config, round=request.round, emit=emit)
-    except RunError as error:
+    except EnvError as error:
         # The error names the environment by its own name; the hint uses the name in the config.
-        raise RunError(str(error), hint=check_hint(config.client(site.client))) from error
+        raise EnvError(str(error), hint=check_hint(config.client(site.client))) from error
     stats = update.stats.model_copy(update=measured.model_dump(exclude_unset=True))
     return ClientUpdate(stats, update.adapter)

@@ -5,7 +5,7 @@ import pytest
 
 from fedse.agent.policy import Dialogue, Reply, ScriptedPolicy
 from fedse.envs.base import Step
-from fedse.errors import EnvError, RunError
+from fedse.errors import EnvError
 from fedse.method.rollout import (
     Game,
     choose_games,
@@ -95,7 +95,7 @@ def test_a_broken_episode_is_data_and_names_its_cause():
 def test_too_many_broken_episodes_stop_with_the_first_cause():
     _, played = play(Fragile, ScriptedPolicy(lambda d, s: "heads"))
     require_sound(played, max_broken=0.4)
-    with pytest.raises(RunError, match=r"2 of 5 episodes broke, the first in task 'train-[13]'"):
+    with pytest.raises(EnvError, match=r"2 of 5 episodes broke, the first in task 'train-[13]'"):
         require_sound(played, max_broken=0.3)
 
 

@@ -1,18 +1,22 @@
 """What a client says when its environment breaks: which, where, and how to check it."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fedse.agent.policy import Policy
 from fedse.config.schema import Config
-from fedse.drivers.sites import Sites
+from fedse.drivers.sites import OpenSite, Sites
 from fedse.envs.base import Step
-from fedse.errors import EnvError
+from fedse.errors import EnvError, RunError
 from fedse.events import silent
+from fedse.method.site import Site
 from fedse.protocol import Delivery, Request
 from fedse.site.open import add_demonstrations, check_hint
 from fedse.testing import CoinWorld, open_toy_site, toy_adapter, toy_spec
-from fedse.types import ClientStats
+from fedse.types import Adapter, ClientStats
 
 HERE = __name__
 CHECK = f"fedse env check {HERE}:Closed --option tasks=5"
@@ -37,7 +41,7 @@ def config(env: str, **sections: object) -> Config:
     return Config.model_validate({"clients": [client], **sections})
 
 
-def asked(settings: Config, home: Path) -> Delivery:
+def asked(settings: Config, home: Path, open_site: OpenSite = open_toy_site) -> Delivery:
     adapter = toy_adapter(toy_spec(), 1)
     request = Request(
         experiment="run",
@@ -48,7 +52,7 @@ def asked(settings: Config, home: Path) -> Delivery:
         train=True,
         evaluate=False,
     )
-    sites = Sites(settings, home, lambda: 0.0, open_toy_site)
+    sites = Sites(settings, home, lambda: 0.0, open_site)
     return sites.answer("a", request, adapter.to_bytes(), silent)
 
 
@@ -68,7 +72,20 @@ def test_episodes_that_break_are_the_fault_of_the_client_and_name_the_command(tm
 
 
 def test_a_world_that_cannot_tell_its_tasks_is_the_fault_of_the_client(tmp_path: Path):
-    assert asked(config("Nameless"), tmp_path).fault == "coin.tasks('train'): KeyError: 'train'"
+    check = CHECK.replace("Closed", "Nameless")
+    answer = asked(config("Nameless"), tmp_path)
+    assert answer.fault == f"coin.tasks('train'): KeyError: 'train'; next: {check}"
+
+
+def test_what_is_no_fault_of_the_environment_keeps_its_own_hint(tmp_path: Path):
+    def gone(adapter: Adapter, temperature: float) -> Policy:
+        raise RunError("the engine gave no answer", hint="fedse engine check")
+
+    def open_site(*place: Any, **own: Any) -> Site:
+        return replace(open_toy_site(*place, **own), make_policy=gone)
+
+    answer = asked(config("Closed"), tmp_path, open_site)
+    assert answer.fault == "the engine gave no answer; next: fedse engine check"
 
 
 def test_a_program_is_not_checked_as_an_environment():
