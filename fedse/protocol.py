@@ -3,8 +3,9 @@
 from collections.abc import Collection, Iterable
 from typing import NamedTuple, Protocol
 
+from fedse.committed import Exclusion, ExclusionKind
 from fedse.faults import Fault
-from fedse.types import Adapter, ClientStats, Exclusion, ExclusionKind, Record
+from fedse.types import Adapter, ClientStats, Record
 
 UNNAMED = -1
 

@@ -28,8 +28,8 @@ DRAWING = '%%{init: {"flowchart": {"wrappingWidth": 340, "rankSpacing": 24}}}%%'
 # Bottom to top. A room may import rooms of the rows above its own in this list, and no others.
 ROWS = (
     "types errors events faults seeds suggest waiting course _version",
-    "plugins ports protocol agent",
-    "config envs",
+    "plugins ports committed agent",
+    "protocol config envs",
     "adapters aggregate stats train envs.babyai envs.bridges envs.maze envs.textcraft envs.webshop"
     " envs.wordle",
     "store observers",

@@ -11,7 +11,8 @@ import numpy as np
 
 from fedse.aggregate.low_rank import product_square
 from fedse.aggregate.norms import blocks, distance
-from fedse.types import Adapter, Drift, FloatVector
+from fedse.committed import Drift
+from fedse.types import Adapter, FloatVector
 
 
 def drift_of(current: Adapter, merged: Adapter, votes: dict[str, Adapter]) -> Drift:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from fedse.types import Exclusion, ExclusionKind, RoundResult
+from fedse.committed import Exclusion, ExclusionKind, RoundResult
 
 STRIKES: tuple[ExclusionKind, ...] = ("rejected", "suspected")
 

@@ -15,12 +15,12 @@ from cyclopts import App, Parameter
 
 from fedse.cli.display import Json
 from fedse.cli.phrases import counted, megabytes
+from fedse.committed import Exclusion
 from fedse.errors import ConfigError, StoreError
 from fedse.ledger.chain import Entry
 from fedse.ledger.keys import read_public
 from fedse.ledger.record import Verdict, ledgers_in, verify_ledger
 from fedse.store.run_folder import find_run, runs_root
-from fedse.types import Exclusion
 
 app = App(name="ledger", help_format="plaintext", help_epilogue="")
 

@@ -8,12 +8,13 @@ from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from fedse.aggregate.gate import GateVerdict, Won, judge
+from fedse.committed import Exclusion, GateRecord
 from fedse.config.schema import Config
 from fedse.method.site import Merged
 from fedse.protocol import Ask, Delivery, Request
 from fedse.seeds import seed_of
 from fedse.store.run import Run
-from fedse.types import Adapter, Exclusion, GateRecord
+from fedse.types import Adapter
 
 Merge = Callable[[frozenset[str]], Merged]
 """The merged adapter without the votes of these clients."""

@@ -13,6 +13,7 @@ from fedse.aggregate.drift import drift_of
 from fedse.aggregate.factors import reply_spec, travelling_spec, with_resting_factor
 from fedse.aggregate.quarantine import StrikeHistory, quarantined, strike_history
 from fedse.aggregate.validate import cap_lessons, load_checked, shrink_to_bound
+from fedse.committed import Drift, Exclusion, RoundResult
 from fedse.drivers.gating import gate
 from fedse.drivers.replies import ExpectedReply, exclusion_of
 from fedse.errors import RunError
@@ -22,7 +23,7 @@ from fedse.method.rounds import server_round
 from fedse.method.site import Answer, Merged
 from fedse.protocol import Ask, Delivery, Request
 from fedse.store.run import Run
-from fedse.types import Adapter, ClientStats, Clock, Drift, Exclusion, RoundResult
+from fedse.types import Adapter, ClientStats, Clock
 
 SIDE_BY_SIDE = 256 << 20
 """Total bytes of replies up to which all are held in memory at once, to measure their drift."""

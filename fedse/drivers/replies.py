@@ -5,11 +5,12 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from fedse.aggregate.factors import with_resting_factor
+from fedse.committed import Exclusion
 from fedse.config.schema import Config
 from fedse.errors import AdapterRejected
 from fedse.protocol import Delivery
 from fedse.store.run import Run
-from fedse.types import Adapter, AdapterSpec, ClientStats, Exclusion
+from fedse.types import Adapter, AdapterSpec, ClientStats
 
 
 class ExpectedReply(NamedTuple):

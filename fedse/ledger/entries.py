@@ -14,10 +14,11 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, ValidationError
 
+from fedse.committed import Exclusion, RoundResult
 from fedse.errors import StoreError, boundary
 from fedse.ledger.chain import Entry, Finding
 from fedse.protocol import SiteReply
-from fedse.types import CLIENT_NAME, ClientStats, Exclusion, Record, RoundResult
+from fedse.types import CLIENT_NAME, ClientStats, Record
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Experiment = Annotated[str, Field(pattern=CLIENT_NAME)]

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fedse.committed import RoundResult
 from fedse.config.file import dump_config
 from fedse.errors import StoreError
 from fedse.ledger.chain import FILE, Entry, Finding, Ledger, examine, read_ledger
@@ -25,7 +26,7 @@ from fedse.ledger.entries import (
 )
 from fedse.ledger.keys import PUBLIC, read_public
 from fedse.store.run import Run
-from fedse.types import Clock, Record, RoundResult
+from fedse.types import Clock, Record
 
 RECOVERED = {"recovered": True}
 

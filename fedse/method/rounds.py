@@ -11,6 +11,7 @@ from fedse.aggregate.merge import Vote
 from fedse.aggregate.outer import Moments, outer_step
 from fedse.aggregate.validate import load_checked, parse_adapter
 from fedse.aggregate.variants import AGGREGATES
+from fedse.committed import Exclusion
 from fedse.config.schema import Config
 from fedse.course import Course
 from fedse.errors import AdapterRejected
@@ -22,7 +23,7 @@ from fedse.method.rollout import choose_games, require_sound
 from fedse.method.select import select_lessons
 from fedse.method.site import Answer, Merged, Site
 from fedse.seeds import seed_of
-from fedse.types import Adapter, ClientUpdate, Exclusion, Trajectory
+from fedse.types import Adapter, ClientUpdate, Trajectory
 
 
 def client_round(

@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 
 from fedse.agent.policy import Policy
 from fedse.aggregate.outer import Moments
+from fedse.committed import Exclusion
 from fedse.config.judging import SplitsSection
 from fedse.config.training import TrainSection
 from fedse.course import Course
@@ -15,17 +16,7 @@ from fedse.errors import EnvError, boundary
 from fedse.method.rollout import Game, rollout
 from fedse.seeds import seed_of
 from fedse.store.buffer import Buffer
-from fedse.types import (
-    Adapter,
-    AdapterSpec,
-    ClientStats,
-    Exclusion,
-    Fitted,
-    Purpose,
-    Split,
-    Task,
-    Trajectory,
-)
+from fedse.types import Adapter, AdapterSpec, ClientStats, Fitted, Purpose, Split, Task, Trajectory
 
 
 class Play(Protocol):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fedse.types import RoundResult
+from fedse.committed import RoundResult
 
 RULE = (
     "A client is marked when the entropy of its actions is below half of what it was in the "

@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fedse.adapters.base import spec_of
+from fedse.committed import RoundResult
 from fedse.config.file import load_config
 from fedse.config.schema import Config
 from fedse.results.run_list import RunSummary, summary_of
 from fedse.stats.rates import Rate, rates
 from fedse.store.run import Run
 from fedse.store.run_folder import RunCard, read_card, text_digest
-from fedse.types import AdapterSpec, ClientStats, RoundResult
+from fedse.types import AdapterSpec, ClientStats
 
 Evals = dict[int, dict[str, ClientStats]]
 NO_NAME = "run"

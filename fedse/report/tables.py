@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal
 
+from fedse.committed import RoundResult
 from fedse.config.schema import Config
 from fedse.report.facts import RunFacts
 from fedse.stats.rates import Rate, by_env, micro, rates
-from fedse.types import ClientStats, RoundResult
+from fedse.types import ClientStats
 
 Cell = str | int | float | None
 Kind = Literal["text", "long", "count", "rate", "change", "number", "megabytes", "seconds"]

@@ -11,6 +11,7 @@ from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
+from fedse.committed import Drift
 from fedse.config.schema import Config
 from fedse.drivers.run import run_local
 from fedse.drivers.workers import worker_processes
@@ -19,7 +20,7 @@ from fedse.results.held_out import outcomes
 from fedse.store.files import write_durably
 from fedse.store.run import Run
 from fedse.store.run_folder import create_run, held, open_run
-from fedse.types import Drift, Record, digest_of
+from fedse.types import Record, digest_of
 
 RECORDS = ("home", "test-personal", "home-personal")
 """Played after the last round beside the games nobody has, where the settings ask for it."""

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from fedse.committed import RoundResult
 from fedse.config.schema import Config
 from fedse.errors import StoreError
 from fedse.stats.rates import Interval, Mean, Rate, by_env, change, macro, micro, rates
 from fedse.store.run import Run
-from fedse.types import RoundResult
 
 
 class Change(NamedTuple):

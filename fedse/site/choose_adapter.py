@@ -16,7 +16,7 @@ from fedse.method.evaluate import PERSONAL, play_held_out
 from fedse.method.site import Site
 from fedse.seeds import seed_of
 from fedse.site.own_adapters import kept_adapter
-from fedse.stats.choice import Choice, choose_safely
+from fedse.stats.choice import SafeChoice, choose_safely
 from fedse.types import Adapter
 
 ALONE = "alone"
@@ -24,7 +24,7 @@ ALONE = "alone"
 
 class ChosenAdapter(NamedTuple):
     adapter: Adapter
-    choice: Choice
+    choice: SafeChoice
     games: int
 
 
@@ -63,7 +63,7 @@ def trained_alone(site: Site, config: Config) -> Adapter:
     """The first adapter, trained on the site's buffer with all the steps the site has taken."""
     start = initial_adapter(site.spec, seed=config.run.seed)
     lessons = list(site.buffer.lessons(config.run.name, config.run.rounds, config.buffer.history))
-    steps = site.buffer.steps(config.run.name) + config.personal.steps
+    steps = site.buffer.outbox.steps(config.run.name) + config.personal.steps
     if not lessons or not steps:
         return start
     passes = ceil(steps / ceil(len(lessons) / config.train.batch))

@@ -76,8 +76,8 @@ def handle_request(
 
 def _require_current(request: Request, site: Site) -> None:
     buffer, key = site.buffer, (request.experiment, request.round, request.digest)
-    if buffer.finished(*key) is None:
-        require_current(request, buffer.newest(request.experiment))
+    if buffer.outbox.finished(*key) is None:
+        require_current(request, buffer.outbox.newest(request.experiment))
 
 
 def vetoed(

@@ -30,7 +30,7 @@ class OnwardTraining:
     ) -> Fitted:
         """As the site's own, from the moments of its last round before this one."""
         if settings.optimizer == "kept":
-            before = self._site.buffer.moments(self._experiment, before=self._round)
+            before = self._site.buffer.outbox.moments(self._experiment, before=self._round)
             course = course._replace(moments=before)
         fitted = self._site.fit(start, lessons, settings, seed, course)
         self.moments = fitted.moments

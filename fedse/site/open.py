@@ -45,7 +45,7 @@ def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], fl
     env, path, spec = make(), base_path(config.model.base), spec_of(config)
     prepare_torch(config.trainer.threads)
     encoder, buffer = load_encoder(path), Buffer(home / "buffer.db")
-    if buffer.newest(config.run.name) is None:  # once, as beginning an episode may be costly
+    if buffer.outbox.newest(config.run.name) is None:  # once, as beginning an episode may be costly
         require_prompt_fits(make, encoder, config, member)
     make_policy = policy_maker(config, path, spec, encoder, home)
     trainer = trainer_for(path, at_rank(spec, member.rank), config.trainer)

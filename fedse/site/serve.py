@@ -33,13 +33,13 @@ def serve(request: Request, data: bytes, site: Site, config: Config, *, emit: Em
     """The client's answer to `request`, computed now or earlier."""
     current = check_request(request, data, config, site.spec)
     key = (request.experiment, request.round, request.digest)
-    done = site.buffer.finished(*key)
+    done = site.buffer.outbox.finished(*key)
     fresh = done is None
     if done is None:
         training = OnwardTraining(site, request.experiment, request.round)
         update = _work(request, current, replace(site, fit=training.fit), config, emit)
         done = SiteReply(update.stats, _returned(update.adapter, config, request.round))
-        site.buffer.finish(*key, done, moments=training.moments)
+        site.buffer.outbox.finish(*key, done, moments=training.moments)
     if site.home is not None:
         entry = answer_entry(key, done, received=request.adapter, bytes_down=len(data))
         note_answer(site.home, site.client, entry, fresh=fresh, clock=site.clock)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from fedse.stats.paired import mcnemar
 
 
-class Choice(NamedTuple):
+class SafeChoice(NamedTuple):
     """The adapter that was chosen and what it was chosen by."""
 
     name: str
@@ -16,7 +16,9 @@ class Choice(NamedTuple):
     """One-sided p that an adapter is no better than the reference."""
 
 
-def choose_safely(outcomes: Mapping[str, Sequence[bool]], *, reference: str, risk: float) -> Choice:
+def choose_safely(
+    outcomes: Mapping[str, Sequence[bool]], *, reference: str, risk: float
+) -> SafeChoice:
     """The best of those that are better than `reference` beyond doubt, else `reference` itself.
 
     With a probability of at least 1 - `risk` the chosen one truly solves no smaller share of such
@@ -27,7 +29,7 @@ def choose_safely(outcomes: Mapping[str, Sequence[bool]], *, reference: str, ris
     won = {name: sum(games) for name, games in outcomes.items()}
     better = [name for name in others if p[name] <= risk / len(others)]
     best = max(better, key=lambda name: (won[name], name), default=reference)
-    return Choice(best, won, p)
+    return SafeChoice(best, won, p)
 
 
 def _no_better(one: Sequence[bool], other: Sequence[bool]) -> float:

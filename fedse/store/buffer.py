@@ -1,23 +1,21 @@
 """One client's experience: a content-addressed SQLite file that survives kill -9.
 
-An episode once added is never changed, removed or counted twice. Beside the episodes, the outbox
-keeps the client's finished work of each (experiment, round), so a round is answered again, not done
-again, and the optimiser's moments after the newest of them; and while a round is under way, the
-games of it that were played are kept part by part, until it is finished.
+An episode once added is never changed, removed or counted twice. While a round is under way, the
+games of it that were played are kept part by part, until its answer is in the outbox.
 """
 
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
 from fedse.config.schema import History
 from fedse.errors import StoreError, boundary
-from fedse.protocol import SiteReply
-from fedse.store.buffer_schema import open_file
-from fedse.types import ClientStats, Outcome, Task, Trajectory
+from fedse.store.buffer_schema import open_file, transaction
+from fedse.store.outbox import Outbox
+from fedse.types import Outcome, Task, Trajectory
 
 # An episode that was met before is stored once, but this round has met it all the same.
 SEEN = "content IN (SELECT content FROM sighting WHERE experiment = :experiment AND {})"
@@ -28,8 +26,8 @@ KEPT: Mapping[History, str] = {
 }
 """Which episodes are learned from in a round; all but the first are ablations."""
 
-PIECE_BYTES = 1 << 28
-"""Of the moments in one row; SQLite allows 10^9, and they are twice as long as an adapter."""
+TRAINING = "split IN ('train', 'train-personal')"
+"""Games in tasks to learn from, whoever played them."""
 
 
 class Played(NamedTuple):
@@ -73,6 +71,7 @@ class Buffer:
     def __init__(self, path: Path) -> None:
         with boundary(StoreError, f"buffer {path}"):
             self._db = open_file(path)
+        self.outbox = Outbox(self._db)
 
     def add(self, episodes: Sequence[Trajectory], *, experiment: str) -> None:
         """All `episodes` are stored, in one transaction, unless they already were."""
@@ -157,7 +156,7 @@ class Buffer:
         """How the games of each training task ended in the rounds before that one."""
         rows = self._db.execute(
             "SELECT env, task, count(*), sum(outcome = 'success') FROM played WHERE experiment = ?"
-            " AND split = 'train' AND round < ? AND outcome <> 'broken' GROUP BY env, task",
+            f" AND {TRAINING} AND round < ? AND outcome <> 'broken' GROUP BY env, task",
             (experiment, before),
         )
         return {
@@ -188,7 +187,7 @@ class Buffer:
         first = 1 if history == "all" else round
         rows = self._db.execute(
             "SELECT body FROM played WHERE experiment = ? AND round BETWEEN ? AND ?"
-            " AND split = 'train' AND outcome = 'failure' AND body NOT NULL"
+            f" AND {TRAINING} AND outcome = 'failure' AND body NOT NULL"
             " ORDER BY round DESC, position DESC",
             (experiment, first, round),
         )
@@ -268,73 +267,8 @@ class Buffer:
         with boundary(StoreError, f"games of round {part.round} from {part.start} on"):
             return [Trajectory.model_validate(episode) for episode in json.loads(row[0])]
 
-    def finish(
-        self,
-        experiment: str,
-        round: int,
-        request: str,
-        done: SiteReply,
-        *,
-        moments: bytes | None = None,
-    ) -> None:
-        """The answer to `request` is durable before anybody learns of it; no part is left.
-
-        With it the optimiser's moments, if there are any, take the place of the earlier ones.
-        """
-        row = (experiment, round, request, done.stats.model_dump_json(), done.adapter)
-        with self._transaction():
-            self._db.execute("INSERT OR REPLACE INTO outbox VALUES (?, ?, ?, ?, ?)", row)
-            gone = self._db.execute("DELETE FROM part").rowcount
-            if moments is not None:
-                self._replace_moments(experiment, round, moments)
-        if gone:
-            # What is overwritten in the database remains in its log until that is emptied.
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-    def _replace_moments(self, experiment: str, round: int, moments: bytes) -> None:
-        self._db.execute("DELETE FROM moments WHERE experiment = ?", (experiment,))
-        for piece, start in enumerate(range(0, len(moments), PIECE_BYTES)):
-            row = (experiment, piece, round, moments[start : start + PIECE_BYTES])
-            self._db.execute("INSERT INTO moments VALUES (?, ?, ?, ?)", row)
-
-    def moments(self, experiment: str, *, before: int) -> bytes | None:
-        """The optimiser's moments after the newest round, if that was before this one.
-
-        A round that is done anew, from another request, has none: they would be its own.
-        """
-        rows = self._db.execute(
-            "SELECT body FROM moments WHERE experiment = ? AND round < ? ORDER BY piece",
-            (experiment, before),
-        ).fetchall()
-        return b"".join(body for (body,) in rows) if rows else None
-
-    def newest(self, experiment: str) -> int | None:
-        """The highest round there is an answer of in the outbox."""
-        newest = self._db.execute(
-            "SELECT max(round) FROM outbox WHERE experiment = ?", (experiment,)
-        ).fetchone()[0]
-        return None if newest is None else int(newest)
-
-    def finished(self, experiment: str, round: int, request: str) -> SiteReply | None:
-        """The stored answer to exactly this request, if there is one."""
-        row = self._db.execute(
-            "SELECT stats, adapter FROM outbox WHERE experiment = ? AND round = ? AND request = ?",
-            (experiment, round, request),
-        ).fetchone()
-        if row is None:
-            return None
-        return SiteReply(ClientStats.model_validate_json(row[0]), row[1])
-
-    def steps(self, experiment: str) -> int:
-        """Optimiser steps in all answers of the outbox."""
-        query = "SELECT sum(json_extract(stats, '$.steps')) FROM outbox WHERE experiment = ?"
-        return int(self._db.execute(query, (experiment,)).fetchone()[0] or 0)
-
     def close(self) -> None:
         self._db.close()
 
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        with boundary(StoreError, "buffer write"), self._db:
-            self._db.execute("BEGIN IMMEDIATE")
-            yield
+    def _transaction(self) -> AbstractContextManager[None]:
+        return transaction(self._db)

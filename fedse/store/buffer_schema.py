@@ -1,4 +1,4 @@
-"""The SQLite file behind a client's buffer: its tables, and how it is opened.
+"""The SQLite file behind a client's buffer: its tables, how it is opened and written.
 
 Only its owner can read it, a committed write survives kill -9 and a power cut, and what was deleted
 is overwritten. The column `subject` of a trajectory is reserved for the person or case it is about,
@@ -7,9 +7,11 @@ so that all records of one can be found and deleted; nothing writes it yet, and 
 
 import os
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from fedse.errors import StoreError
+from fedse.errors import StoreError, boundary
 
 SCHEMA_VERSION = 1
 SCHEMA = """
@@ -95,3 +97,11 @@ def open_file(path: Path) -> sqlite3.Connection:
     if version != SCHEMA_VERSION:  # setting it is a write even if nothing changes
         db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     return db
+
+
+@contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """All that is written inside is durable afterwards, or none of it."""
+    with boundary(StoreError, "buffer write"), db:
+        db.execute("BEGIN IMMEDIATE")
+        yield

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from fedse.aggregate.validate import load_checked, parse_adapter, require_layout
+from fedse.committed import RoundResult
 from fedse.config.schema import Config
 from fedse.errors import StoreError, boundary
 from fedse.events import Fact, Observer
 from fedse.store.files import write_durably
-from fedse.types import Adapter, AdapterSpec, ClientStats, RoundResult
+from fedse.types import Adapter, AdapterSpec, ClientStats
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS round (

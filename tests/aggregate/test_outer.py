@@ -13,6 +13,7 @@ from fedse.method.rounds import server_round
 from fedse.method.site import Answer
 from fedse.testing import toy_adapter, toy_spec
 from fedse.types import Adapter, ClientStats
+from tests.needs import needs
 
 SPEC = toy_spec()
 BOTH = pytest.mark.parametrize("outer", ["nesterov", "adam"])
@@ -45,7 +46,9 @@ def test_the_defaults_are_those_of_diloco():
 
 
 def test_nesterov_is_torchs():
-    torch = pytest.importorskip("torch")
+    needs("torch")
+    import torch
+
     options = settings("nesterov")
     theirs = torch.nn.Parameter(torch.from_numpy(toy_adapter(SPEC, 0).vector.copy()))
     optimiser = torch.optim.SGD([theirs], lr=0.7, momentum=0.9, nesterov=True)

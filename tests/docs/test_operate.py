@@ -131,6 +131,8 @@ RARE = {
     "answer.abstained",
     "answer.excluded",
     "answer.late",
+    "gate.played",
+    "personal.started",
     "run.failed",
     "run.interrupted",
     "run.resumed",

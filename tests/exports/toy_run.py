@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from fedse.committed import RoundResult
 from fedse.config.file import parse_config
 from fedse.config.schema import Config
 from fedse.method.select import successes
@@ -11,7 +12,7 @@ from fedse.store.buffer import Buffer
 from fedse.store.run import Run
 from fedse.store.run_folder import create_run
 from fedse.testing import toy_adapter
-from fedse.types import ClientStats, Outcome, RoundResult, Split, Task, Trajectory, Turn
+from fedse.types import ClientStats, Outcome, Split, Task, Trajectory, Turn
 
 SETTINGS = """
 [run]

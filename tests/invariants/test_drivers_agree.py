@@ -18,6 +18,7 @@ from tests.needs import needs
 
 needs("flwr", "ray", "torch")
 
+from fedse.committed import RoundResult
 from fedse.config.file import dump_config
 from fedse.config.schema import Config
 from fedse.drivers.run import run_local
@@ -26,7 +27,6 @@ from fedse.flower.ops.commands import command, environment, healthy
 from fedse.flower.ops.deployment import deployed, run_app
 from fedse.flower.ops.simulation import run_simulation
 from fedse.store.run_folder import create_run, open_run
-from fedse.types import RoundResult
 from tests.toys.canary_world import CANARY
 from tests.toys.federation import NAMES, lives
 

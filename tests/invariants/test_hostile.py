@@ -19,6 +19,7 @@ from tests.needs import needs
 needs("flwr")
 
 from fedse.aggregate.validate import cap_lessons, parse_adapter, shrink_to_bound
+from fedse.committed import RoundResult
 from fedse.config.schema import AggregateSection
 from fedse.drivers.loop import federate
 from fedse.errors import AdapterRejected, RunError
@@ -27,7 +28,7 @@ from fedse.flower.messages.wire import REPLY
 from fedse.protocol import Delivery, Request
 from fedse.site.serve import serve
 from fedse.testing import open_toy_site, toy_adapter
-from fedse.types import Adapter, ClientStats, RoundResult
+from fedse.types import Adapter, ClientStats
 from tests.hostile import (
     AGGREGATES,
     LEGAL,

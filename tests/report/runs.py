@@ -5,10 +5,11 @@ from math import tanh
 from pathlib import Path
 
 from fedse.adapters.base import initial_adapter
+from fedse.committed import Drift, Exclusion, RoundResult
 from fedse.config.schema import ClientSection, Config, RunSection, SelectSection
 from fedse.report.facts import RunFacts, read_facts
 from fedse.store.run_folder import create_run
-from fedse.types import ClientStats, Drift, Exclusion, RoundResult
+from fedse.types import ClientStats
 
 NOW = datetime(2026, 11, 15, 12, 4, 11)
 PLAYED, HELD_OUT = 32, 50

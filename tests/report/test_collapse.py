@@ -1,7 +1,8 @@
 """The collapse rule: both numbers must have fallen, and still be down in the last round."""
 
+from fedse.committed import RoundResult
 from fedse.report.collapse import Variety, collapsed_since, collapses
-from fedse.types import ClientStats, RoundResult
+from fedse.types import ClientStats
 
 
 def series(*pairs: tuple[float, float]) -> list[Variety]:

@@ -11,13 +11,13 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from fedse.cli.app import start
+from fedse.committed import Exclusion
 from fedse.config.schema import BufferSection, ClientSection, Config
 from fedse.report.facts import RunFacts, read_facts, with_distinct_labels
 from fedse.report.headline import headline
 from fedse.report.page import render, safe_json, written
 from fedse.report.tables import Column
 from fedse.store.run_folder import create_run
-from fedse.types import Exclusion
 from tests.report.runs import NOW, made_up
 
 CLIENTS = {"a": "maze", "b": "wordle"}

@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
+from fedse.committed import Drift
 from fedse.config.methods import with_settings
 from fedse.reproduce.jobs import Found, key_of
 from fedse.reproduce.results import TableResult, agrees, answers, gather, lines
 from fedse.reproduce.tables import TABLES, Job, arms_of, jobs_of, questions_of
 from fedse.reproduce.tell import markdown, text
 from fedse.stats.rates import Rate
-from fedse.types import Drift
 
 GAMES = 40
 

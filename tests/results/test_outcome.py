@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from fedse.cli.result import result_json, result_text
+from fedse.committed import RoundResult
 from fedse.config.schema import ClientSection, Config, RunSection
 from fedse.config.training import WarmstartSection
 from fedse.results.outcome import RunResult
 from fedse.stats.rates import Rate, change
-from fedse.types import RoundResult
 
 
 def result(warm: int, won: list[int]) -> RunResult:

@@ -69,7 +69,7 @@ class Watched:
 
     @property
     def newest(self) -> bytes | None:
-        return self.site.buffer.moments("toy", before=10**9)
+        return self.site.buffer.outbox.moments("toy", before=10**9)
 
 
 @pytest.fixture

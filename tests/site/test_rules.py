@@ -380,7 +380,7 @@ def test_the_owner_may_let_a_server_go_back(bench: Bench):
 
 
 def test_another_experiments_rounds_do_not_count(bench: Bench):
-    bench.site.buffer.finish("earlier", 9, "0" * 64, SiteReply(ClientStats(), None))
+    bench.site.buffer.outbox.finish("earlier", 9, "0" * 64, SiteReply(ClientStats(), None))
     adapter = bench.adapter(8)
     assert bench.ask(request_for(adapter, 1), adapter).fault == 0
 

@@ -113,51 +113,51 @@ def test_episodes_come_back_as_they_were(buffer: Buffer):
 
 def test_the_outbox_answers_exactly_the_request_it_was_given(buffer: Buffer):
     done = SiteReply(ClientStats(played=3, loss=0.5), b"bytes")
-    buffer.finish("e", 1, "request", done)
-    assert buffer.finished("e", 1, "request") == done
-    assert buffer.finished("e", 1, "another") is None
-    assert buffer.finished("e", 2, "request") is None
-    buffer.finish("e", 2, "r", SiteReply(ClientStats(), None))
-    assert buffer.finished("e", 2, "r") == SiteReply(ClientStats(), None)
+    buffer.outbox.finish("e", 1, "request", done)
+    assert buffer.outbox.finished("e", 1, "request") == done
+    assert buffer.outbox.finished("e", 1, "another") is None
+    assert buffer.outbox.finished("e", 2, "request") is None
+    buffer.outbox.finish("e", 2, "r", SiteReply(ClientStats(), None))
+    assert buffer.outbox.finished("e", 2, "r") == SiteReply(ClientStats(), None)
 
 
 def test_the_newest_answer_is_that_of_the_highest_round(buffer: Buffer):
-    assert buffer.newest("e") is None
+    assert buffer.outbox.newest("e") is None
     for round in (2, 7, 5):
-        buffer.finish("e", round, "request", SiteReply(ClientStats(), None))
-    buffer.finish("other", 9, "request", SiteReply(ClientStats(), None))
-    assert buffer.newest("e") == 7
+        buffer.outbox.finish("e", round, "request", SiteReply(ClientStats(), None))
+    buffer.outbox.finish("other", 9, "request", SiteReply(ClientStats(), None))
+    assert buffer.outbox.newest("e") == 7
 
 
 def finish(buffer: Buffer, round: int, moments: bytes | None, experiment: str = "e") -> None:
-    buffer.finish(experiment, round, "r", SiteReply(ClientStats(), None), moments=moments)
+    buffer.outbox.finish(experiment, round, "r", SiteReply(ClientStats(), None), moments=moments)
 
 
 def test_moments_are_for_later_rounds_of_the_same_experiment(buffer: Buffer):
-    assert buffer.moments("e", before=9) is None
+    assert buffer.outbox.moments("e", before=9) is None
     finish(buffer, 2, b"two")
     finish(buffer, 7, b"other", experiment="other")
-    assert [buffer.moments("e", before=round) for round in (1, 2, 3, 9)] == [None, None] + [
+    assert [buffer.outbox.moments("e", before=round) for round in (1, 2, 3, 9)] == [None, None] + [
         b"two"
     ] * 2
-    assert buffer.moments("other", before=8) == b"other"
+    assert buffer.outbox.moments("other", before=8) == b"other"
 
 
 def test_only_the_newest_moments_are_kept_and_a_round_without_any_leaves_them(buffer: Buffer):
     for round, moments in ((1, b"one"), (2, b"two"), (3, None)):
         finish(buffer, round, moments)
-    assert buffer.moments("e", before=4) == b"two"
+    assert buffer.outbox.moments("e", before=4) == b"two"
     assert buffer._db.execute("SELECT count(*) FROM moments").fetchone() == (1,)
     finish(buffer, 1, b"one again")
-    assert buffer.moments("e", before=2) == b"one again"
+    assert buffer.outbox.moments("e", before=2) == b"one again"
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 4, 7])
 def test_moments_larger_than_a_row_come_back_whole(buffer: Buffer, monkeypatch, size: int):
-    monkeypatch.setattr("fedse.store.buffer.PIECE_BYTES", 3)
+    monkeypatch.setattr("fedse.store.outbox.PIECE_BYTES", 3)
     finish(buffer, 1, b"12345678901")
     finish(buffer, 2, b"abcdefg"[:size])
-    assert buffer.moments("e", before=3) == (b"abcdefg"[:size] or None)
+    assert buffer.outbox.moments("e", before=3) == (b"abcdefg"[:size] or None)
 
 
 def test_answer_and_moments_are_stored_together_or_not_at_all(buffer: Buffer, monkeypatch):
@@ -166,11 +166,11 @@ def test_answer_and_moments_are_stored_together_or_not_at_all(buffer: Buffer, mo
     def breaks(*given: object) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr(buffer, "_replace_moments", breaks)
+    monkeypatch.setattr(buffer.outbox, "_replace_moments", breaks)
     with pytest.raises(StoreError, match="disk full"):
         finish(buffer, 2, b"two")
-    assert buffer.finished("e", 2, "r") is None
-    assert buffer.moments("e", before=3) == b"one"
+    assert buffer.outbox.finished("e", 2, "r") is None
+    assert buffer.outbox.moments("e", before=3) == b"one"
 
 
 PART = RolloutPart("e", 1, "train", 0, "identity")
@@ -179,7 +179,7 @@ PART = RolloutPart("e", 1, "train", 0, "identity")
 @pytest.mark.parametrize("field", RolloutPart._fields)
 def test_a_part_is_found_under_exactly_its_name(buffer: Buffer, field: str):
     buffer.keep_part(PART, [episode(1), episode(2)])
-    other = {"round": 2, "split": "test", "start": 4}.get(field, "other")
+    other = {"round": 2, "record": "test", "start": 4}.get(field, "other")
     assert buffer.part(PART) == [episode(1), episode(2)]
     assert buffer.part(PART._replace(**{field: other})) is None
 
@@ -194,7 +194,7 @@ def test_a_part_comes_back_as_it_was_whatever_was_said(buffer: Buffer):
 
 
 def test_parts_of_one_round_are_there_together_and_of_two_rounds_never(buffer: Buffer):
-    parts = [PART, PART._replace(start=4), PART._replace(split="test")]
+    parts = [PART, PART._replace(start=4), PART._replace(record="test")]
     for part in parts:
         buffer.keep_part(part, [episode(1)])
     assert all(buffer.part(part) for part in parts)
@@ -215,7 +215,7 @@ def test_no_word_of_a_part_is_on_disk_after_the_answer(buffer: Buffer, tmp_path:
         return any(said.encode() in file.read_bytes() for file in (tmp_path / "home").iterdir())
 
     assert on_disk()
-    buffer.finish("e", 2, "request", SiteReply(ClientStats(), None))
+    buffer.outbox.finish("e", 2, "request", SiteReply(ClientStats(), None))
     assert not on_disk()
 
 

@@ -5,11 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedse.committed import RoundResult
 from fedse.config.schema import ClientSection, Config
 from fedse.errors import AdapterRejected, StoreError
 from fedse.store.run import Run
 from fedse.testing import toy_adapter, toy_spec
-from fedse.types import Adapter, ClientStats, RoundResult
+from fedse.types import Adapter, ClientStats
 
 SPEC = toy_spec()
 CONFIG = Config(clients=(ClientSection(name="a", env="maze"),))

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from fedse.committed import RoundResult
 from fedse.config.file import parse_config
 from fedse.drivers.run import run_local
 from fedse.federation import folder
@@ -26,7 +27,6 @@ from fedse.flower.messages.bundle import own_digest
 from fedse.flower.ops.commands import QUIET
 from fedse.ports import free_ports
 from fedse.store.run_folder import create_run, open_run
-from fedse.types import RoundResult
 
 REPOSITORY = Path(__file__).parents[2]
 KILL_SWITCH = Path(__file__).parent / "kill_switch"

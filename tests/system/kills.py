@@ -11,8 +11,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
+from fedse.committed import RoundResult
 from fedse.store.buffer import Buffer
-from fedse.types import RoundResult
 from tests.system.field import Field, field, undisturbed
 
 Happening = Callable[[Field, int], object]

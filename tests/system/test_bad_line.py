@@ -14,9 +14,9 @@ from tests.needs import needs
 needs("flwr", "torch", "nginx")
 
 from fedse.adapters.base import spec_of
+from fedse.committed import RoundResult
 from fedse.config.file import parse_config
 from fedse.ledger.record import verify_ledger
-from fedse.types import RoundResult
 from tests.system.bad_line import ANSWERED, CUT, LARGE, SWALLOWED, BadLine, Upload, bad_line
 from tests.system.field import Field, field, undisturbed
 

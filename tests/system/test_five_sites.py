@@ -17,11 +17,11 @@ from tests.needs import needs
 
 needs("flwr", "torch", "jinja2", "nginx", "jq", "pgrep")
 
+from fedse.committed import RoundResult
 from fedse.ledger.record import verify_ledger
 from fedse.ports import free_ports
 from fedse.store.run import Run
 from fedse.store.run_folder import open_run
-from fedse.types import RoundResult
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "tutorials" / "five-sites.md").read_text()
