@@ -32,3 +32,5 @@ class Course(NamedTuple):
     arc: Arc = Arc()
     moments: bytes | None = None
     """AdamW's state after the last fit, as the trainer wrote it; None = a fresh optimiser."""
+    resting: int = 0
+    """The first so many rows of every A and columns of every B stay as they are."""

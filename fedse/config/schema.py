@@ -214,6 +214,8 @@ class Config(Section):
             'aggregate.type = "product" needs aggregate.outer = "none"': product and outer,
             'train.factors = "alternate" needs aggregate.outer = "none", which would move the '
             "factor that rests": factors == "alternate" and outer,
+            'personal.form = "beside" needs train.factors = "both"': self.personal.form == "beside"
+            and factors != "both",
             'clients.rank needs aggregate.type = "product"': bool(ranks) and not product,
             f"clients.rank must be <= model.rank = {self.model.rank}": max(ranks, default=0)
             > self.model.rank,

@@ -3,13 +3,16 @@
 import math
 from collections.abc import Sequence
 
+from fedse.aggregate.validate import load_checked
 from fedse.config.schema import Config
 from fedse.config.training import TrainSection
+from fedse.course import Course
 from fedse.events import Emit
+from fedse.method.beside import beside, doubled, mean_of_others
 from fedse.method.rollout import Game
 from fedse.method.site import Site
 from fedse.seeds import seed_of
-from fedse.types import Adapter
+from fedse.types import Adapter, AdapterSpec
 
 
 def is_due(config: Config, round: int) -> bool:
@@ -24,17 +27,33 @@ def is_due(config: Config, round: int) -> bool:
 def personal_adapter(
     current: Adapter, site: Site, config: Config, *, round: int, emit: Emit
 ) -> Adapter | None:
-    """`current` after `personal.steps` steps on all that ever worked here; None without a lesson.
+    """What `personal.steps` steps on all that ever worked here make of `current`.
 
     It is made from `current` anew each time, so what the federation learned is in it, and nothing
-    of it goes back.
+    of it goes back. None without a lesson.
     """
     lessons = list(site.buffer.lessons(config.run.name, round, config.buffer.history))
     if not lessons:
         return None
     emit("personal.started", client=site.client, round=round, lessons=len(lessons))
     seed = seed_of(config.run.seed, site.client, round, "personal")
-    return site.fit(current, lessons, settings_for(config, len(lessons)), seed).adapter
+    settings = settings_for(config, len(lessons))
+    if config.personal.form == "further":
+        return site.fit(current, lessons, settings, seed).adapter
+    pair = beside_the_others(current, site, config, round=round)
+    return site.fit(pair, lessons, settings, seed, Course(resting=current.spec.rank)).adapter
+
+
+def beside_the_others(current: Adapter, site: Site, config: Config, *, round: int) -> Adapter:
+    """The client's last vote beside the mean of the others; before its first vote, `current`."""
+    vote = site.buffer.outbox.vote(config.run.name, before=round)
+    own = current if vote is None else load_checked(lambda: vote, current.spec)
+    return beside(mean_of_others(current, own, voters=len(config.clients)), own)
+
+
+def personal_spec(spec: AdapterSpec, config: Config) -> AdapterSpec:
+    """The layout of a personal adapter."""
+    return doubled(spec) if config.personal.form == "beside" else spec
 
 
 def explorers(
@@ -58,4 +77,5 @@ def settings_for(config: Config, lessons: int) -> TrainSection:
     train = config.train.model_copy(update=own)
     passes = math.ceil(config.personal.steps / math.ceil(lessons / train.batch))
     length = {"epochs": passes, "max_steps": config.personal.steps, "steps": None}
-    return train.model_copy(update={**length, "optimizer": "fresh", "factors": "both"})
+    plain = {"optimizer": "fresh", "factors": "both", "loss": "sft"}
+    return train.model_copy(update={**length, **plain})

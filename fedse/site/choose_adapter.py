@@ -13,6 +13,7 @@ from fedse.adapters.base import initial_adapter
 from fedse.config.schema import Config
 from fedse.errors import StoreError
 from fedse.method.evaluate import PERSONAL, play_held_out
+from fedse.method.personal import personal_spec
 from fedse.method.site import Site
 from fedse.seeds import seed_of
 from fedse.site.own_adapters import kept_adapter
@@ -32,7 +33,7 @@ def choose_adapter(
     site: Site, config: Config, home: Path, *, games: int, risk: float
 ) -> ChosenAdapter:
     """The adapter to use, with a bound on the risk that it is worse than working alone."""
-    candidates = {ALONE: trained_alone(site, config), **shared_adapters(site, home)}
+    candidates = {ALONE: trained_alone(site, config), **shared_adapters(site, config, home)}
     last = config.run.rounds + 1
     outcomes = {
         name: [
@@ -47,9 +48,10 @@ def choose_adapter(
     return ChosenAdapter(candidates[choice.name], choice, games)
 
 
-def shared_adapters(site: Site, home: Path) -> Mapping[str, Adapter]:
+def shared_adapters(site: Site, config: Config, home: Path) -> Mapping[str, Adapter]:
     """What the federation has brought: the newest global adapter and the personal one."""
-    kept = {name: kept_adapter(home, name, site.spec) for name in ("global", PERSONAL)}
+    layouts = {"global": site.spec, PERSONAL: personal_spec(site.spec, config)}
+    kept = {name: kept_adapter(home, name, layout) for name, layout in layouts.items()}
     found = {name: one.adapter for name, one in kept.items() if one is not None}
     if not found:
         raise StoreError(

@@ -71,7 +71,10 @@ def fitting(
     spec: AdapterSpec,
     config: Config,
 ) -> Fit:
-    """Trains on prepared lessons at the site's own rank, while an engine on the same GPU sleeps."""
+    """Trains on prepared lessons, while an engine on the same GPU sleeps.
+
+    Adapters of the agreed rank are trained at the site's own rank, others as they are.
+    """
 
     def fit(
         start: Adapter,
@@ -80,16 +83,17 @@ def fitting(
         seed: int,
         course: Course = Course(),  # noqa: B008  a value that nobody changes
     ) -> Fitted:
+        ours = start.spec.rank == spec.rank
         with engine_asleep(config.engine):
             fitted = trainer.fit(
-                cut_down(start, trainer.spec),
+                cut_down(start, trainer.spec) if ours else start,
                 prepare(lessons),
                 settings=settings,
                 context=config.rollout.context,
                 seed=seed,
                 course=course,
             )
-        return fitted._replace(adapter=filled_up(fitted.adapter, spec))
+        return fitted._replace(adapter=filled_up(fitted.adapter, start.spec))
 
     return fit
 

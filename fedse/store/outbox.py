@@ -76,6 +76,15 @@ class Outbox:
             return None
         return SiteReply(ClientStats.model_validate_json(row[0]), row[1])
 
+    def vote(self, experiment: str, *, before: int) -> bytes | None:
+        """The adapter in the newest answer that has one, of the rounds before that one."""
+        row = self._db.execute(
+            "SELECT adapter FROM outbox WHERE experiment = ? AND round < ? AND adapter NOT NULL"
+            " ORDER BY round DESC LIMIT 1",
+            (experiment, before),
+        ).fetchone()
+        return None if row is None else bytes(row[0])
+
     def steps(self, experiment: str) -> int:
         """Optimiser steps in all answers of the outbox."""
         query = "SELECT sum(json_extract(stats, '$.steps')) FROM outbox WHERE experiment = ?"

@@ -21,6 +21,7 @@ from fedse.train.optimise import (
     Objective,
     Share,
     StepTaken,
+    first_rows_at_rest,
     likelihood,
     make_optimizer,
     take_steps,
@@ -31,7 +32,10 @@ from fedse.types import Adapter, AdapterSpec, Fitted, FloatVector
 
 
 class Trainer:
-    """Fits adapters of one spec on the process's base model, or in processes of their own."""
+    """Fits adapters on the process's base model, or in processes of their own.
+
+    `spec` is that of the adapters that are sent; moments are kept of no others.
+    """
 
     def __init__(self, path: Path, spec: AdapterSpec, place: TrainerSection) -> None:
         self.path, self.spec, self.place = path, spec, place
@@ -55,16 +59,16 @@ class Trainer:
         batches = list(batches_of(kept, settings, seed=seed))
         _require_own_tokens(batches, context)
         if self.place.processes > 1:
-            order = self._order(kept, settings, context, seed, course)
+            order = self._order(start.spec, kept, settings, context, seed, course)
             return fit_in_processes(order, start, moments=course.moments)
-        model = self.model()
+        model = self.model(start.spec)
         load_adapter(model, start)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed_of(seed, "fit"))
             own = (settings, course, share, context, seed)
             steps, moments = self._train(model, kept, batches, *own)
         last = steps[-last_pass(settings, lessons=len(kept), steps=len(steps)) :]
-        return _fitted(read_adapter(model, self.spec), steps, last, moments)
+        return _fitted(read_adapter(model, start.spec), steps, last, moments)
 
     def _train(
         self,
@@ -84,7 +88,8 @@ class Trainer:
 
         def train(batches: Sequence[Sequence[T]], objective: Objective[T]) -> list[StepTaken]:
             own = (settings, self.place, share, course.arc, optimizer)
-            return list(take_steps(model, batches, *own, objective=objective))
+            with first_rows_at_rest(model, course.resting):
+                return list(take_steps(model, batches, *own, objective=objective))
 
         if settings.loss == "kto":
             judged = judge(model, kept, settings, self.place, context=context, share=share)
@@ -96,6 +101,7 @@ class Trainer:
 
     def _order(
         self,
+        spec: AdapterSpec,
         lessons: Sequence[Lesson],
         settings: TrainSection,
         context: int,
@@ -104,19 +110,21 @@ class Trainer:
     ) -> FitOrder:
         return FitOrder(
             base=self.path,
-            spec=self.spec,
+            spec=spec,
             place=self.place,
             settings=settings,
             context=context,
             seed=seed,
             lessons=tuple(lessons),
             arc=course.arc,
+            resting=course.resting,
         )
 
-    def model(self) -> Any:
+    def model(self, spec: AdapterSpec | None = None) -> Any:
         """PEFT's model with the published weights; loaded when it is first needed."""
         device, precision = self.place.device, self.place.precision
-        return adapted(load_base(self.path, device=device, precision=precision), self.spec)
+        base = load_base(self.path, device=device, precision=precision)
+        return adapted(base, spec or self.spec)
 
 
 def _fitted(
