@@ -184,7 +184,7 @@ def _experiment(config: Config) -> list[Diagnosis]:
 
 def _client(config: Config, client: ClientSection) -> str:
     env = make_env(client.env, client.options)
-    count = len(tasks_of(env, client.part, config.splits, "train"))
+    count = len(tasks_of(env, client, config.splits, "train"))
     with boundary(EnvError, f"{client.env}.close"):
         env.close()
     part = f", part {client.part[0]} of {client.part[1]}" if client.part else ""

@@ -94,7 +94,7 @@ def open_toy_site(config: Config, client: str, home: Path, *, clock: Callable[[]
         client,
         spec,
         make,
-        partial(tasks_of, make(), member.part, config.splits),
+        partial(tasks_of, make(), member, config.splits),
         buffer,
         lambda adapter, temperature: ScriptedPolicy(_guess, name=adapter.digest),
         _nudge,

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from fedse.cli.reproduce import expected
+from fedse.reproduce.pinned import TABLES
 from fedse.reproduce.results import TableResult, answers, lines
-from fedse.reproduce.tables import TABLES
 from fedse.reproduce.tell import markdown
 from fedse.stats.paired import Difference
 from scripts import smollm2_section

@@ -11,11 +11,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from fedse.config.schema import Config
 from fedse.events import silent
 from fedse.method.evaluate import client_eval
 from fedse.reproduce.jobs import key_of
-from fedse.reproduce.tables import TABLES, jobs_of
+from fedse.reproduce.pinned import TABLES
+from fedse.reproduce.tables import Job, jobs_of
 from fedse.site.open import open_site
 from fedse.stats.rates import Rate
 from fedse.store.run_folder import open_run
@@ -39,10 +39,11 @@ def main() -> None:
 
 def played(root: Path, seed: int) -> Matrix:
     """Adapter's owner -> world -> [won, played]."""
-    federated, *_ = _jobs("fed-se", seed)
-    owners = {job.clients[0].name: job for job in _jobs("local-evolve", seed)}
-    adapters = {"everybody (fed-se)": _adapter(root, federated)}
-    adapters |= {name: _adapter(root, config) for name, config in owners.items()}
+    together, *_ = _jobs("fed-se", seed)
+    owners = {job.config.clients[0].name: job for job in _jobs("local-evolve", seed)}
+    adapters = {"everybody (fed-se)": _adapter(root, together)}
+    adapters |= {name: _adapter(root, job) for name, job in owners.items()}
+    federated = together.config
     matrix: Matrix = {owner: {} for owner in adapters}
     for client in federated.clients:
         with tempfile.TemporaryDirectory() as home:
@@ -53,15 +54,15 @@ def played(root: Path, seed: int) -> Matrix:
     return matrix
 
 
-def _jobs(label: str, seed: int) -> list[Config]:
+def _jobs(label: str, seed: int) -> list[Job]:
     arm = next(arm for arm in TABLES["main"].arms if arm.label == label)
-    return [job.config for job in jobs_of([arm], range(seed, seed + 1))]
+    return jobs_of([arm], range(seed, seed + 1))
 
 
-def _adapter(root: Path, config: Config) -> Adapter:
-    run = open_run(root / "runs" / key_of(config), clock=time.time)
+def _adapter(root: Path, job: Job) -> Adapter:
+    run = open_run(root / "runs" / key_of(job), clock=time.time)
     try:
-        return run.adapter(config.run.rounds)
+        return run.adapter(job.config.run.rounds)
     finally:
         run.close()
 

@@ -11,11 +11,10 @@ from cyclopts import Parameter
 from fedse.api.checks import require_machine, require_members
 from fedse.errors import ConfigError, Interrupted
 from fedse.reproduce.jobs import Found, do_jobs
+from fedse.reproduce.pinned import TABLES
 from fedse.reproduce.results import TableResult, gather
 from fedse.reproduce.tables import (
     QUICK_SEEDS,
-    SEEDS,
-    TABLES,
     Job,
     arms_of,
     jobs_of,
@@ -32,7 +31,7 @@ def reproduce_verb(
     /,
     *,
     quick: Annotated[bool, Parameter(help="Two or three of the arms, three seeds.")] = False,
-    seeds: Annotated[int | None, Parameter(help="How many; default 5, quick 3.")] = None,
+    seeds: Annotated[int | None, Parameter(help="How many; quick 3, else the table's.")] = None,
     jobs: Annotated[int | None, Parameter(help="Processes; default one per core.")] = None,
     out: Annotated[Path | None, Parameter(help="Folder for runs and results.")] = None,
     json: Annotated[bool, Parameter(help="Print the result file.", show_default=False)] = False,
@@ -44,7 +43,7 @@ def reproduce_verb(
             f"there is no table {table!r}, known are {', '.join(TABLES)}",
             hint=f"did you mean {near!r}?" if near else "",
         )
-    count = seeds if seeds is not None else QUICK_SEEDS if quick else SEEDS
+    count = seeds if seeds is not None else QUICK_SEEDS if quick else TABLES[table].seeds
     if count < 1:
         raise ConfigError(f"--seeds must be at least 1, got {count}")
     require_machine("local")

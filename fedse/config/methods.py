@@ -76,7 +76,8 @@ def apply_method(config: Config, name: str) -> list[Config]:
     changed = with_settings(config, method.settings)
     if not method.alone:
         return [_named(changed, name, changed.clients)]
-    return [_named(changed, f"{name}-{client.name}", (client,)) for client in changed.clients]
+    lone = [client.model_copy(update={"joins": 1}) for client in changed.clients]
+    return [_named(changed, f"{name}-{client.name}", (client,)) for client in lone]
 
 
 def one_experiment(config: Config, method: str | None, only: str | None) -> Config:

@@ -142,6 +142,12 @@ class ClientSection(Section):
     """A registered environment, or `module:Class`."""
     part: tuple[Positive, Positive] | None = None
     """[k, n]: this client's training tasks are every n-th from the k-th on; unset = all."""
+    tasks: Positive | None = None
+    """Learn from so many of these tasks only, evenly spread; unset = from all."""
+    demonstrations: Annotated[int, Field(ge=0)] | None = None
+    """As `buffer.demonstrations`, for this client alone; unset = as there."""
+    joins: Positive = 1
+    """The first round in which this client is asked to take part."""
     options: dict[str, Any] = {}  # noqa: RUF012 (pydantic copies it)
     """Arguments of the environment."""
     rank: Positive | None = None

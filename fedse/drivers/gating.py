@@ -28,11 +28,8 @@ class Gated(NamedTuple):
     record: GateRecord
 
 
-def gate(
-    run: Run, ask: Ask, index: int, current: Adapter, merge: Merge, *, skip: Collection[str]
-) -> Gated:
+def gate(panel: "Panel", current: Adapter, merge: Merge) -> Gated:
     """The merge of as many votes as possible that the sites do not find worse than `current`."""
-    panel = _Panel(run, ask, index, skip)
     before = panel.play(current)
     whole = merge(frozenset())
     first = panel.judge(before, whole.adapter)
@@ -50,17 +47,20 @@ def gate(
         if verdict.accepted:
             named = (*merged.excluded, *map(_suspected, sorted(without)))
             return Gated(merged._replace(excluded=named), _record(verdict, refused=False))
-    stays = whole._replace(adapter=current, moments=run.moments(index - 1))
+    stays = whole._replace(adapter=current, moments=panel.moments)
     return Gated(stays, _record(first, refused=True))
 
 
-class _Panel:
-    """The sites that play a round's validation games."""
+class Panel:
+    """The sites that play a round's validation games: all but `skip`, `out` in quarantine."""
 
-    def __init__(self, run: Run, ask: Ask, index: int, skip: Collection[str]) -> None:
+    def __init__(
+        self, run: Run, ask: Ask, index: int, skip: Collection[str], *, out: int = 0
+    ) -> None:
         self._run, self._ask, self._index, self._skip = run, ask, index, skip
         # Who is in quarantine is asked nothing, so there are as many fewer to beware of.
-        self.liars = max(0, run.config.gate.liars - len(skip))
+        self.liars = max(0, run.config.gate.liars - out)
+        self.moments = run.moments(index - 1)
 
     def judge(self, before: dict[str, Won], adapter: Adapter) -> GateVerdict:
         settings = self._run.config.gate

@@ -14,7 +14,7 @@ from fedse.aggregate.factors import reply_spec, travelling_spec, with_resting_fa
 from fedse.aggregate.quarantine import StrikeHistory, quarantined, strike_history
 from fedse.aggregate.validate import cap_lessons, load_checked, shrink_to_bound
 from fedse.committed import Drift, Exclusion, RoundResult
-from fedse.drivers.gating import gate
+from fedse.drivers.gating import Panel, gate
 from fedse.drivers.replies import ExpectedReply, exclusion_of
 from fedse.errors import RunError
 from fedse.ledger.chain import Ledger
@@ -65,6 +65,7 @@ def _round(
     run: Run, ask: Ask, index: int, clock: Clock, past: StrikeHistory, ledger: Ledger
 ) -> RoundResult:
     started, current = clock(), run.adapter(index - 1)
+    skip = {*_quarantined(run, past), *_still_to_join(run, index)}
     returned = reply_spec(run.spec, run.config, round=index)
     run.emit("round.started", round=index, rounds=run.config.run.rounds)
     answers, faults = _collect(run, ask, index, ExpectedReply(current, returned), past)
@@ -72,7 +73,8 @@ def _round(
     merged, gated = _merge(run, index, current, answers), None
     if run.config.gate.episodes:
         without = partial(_merge_without, run, index, current, answers)
-        merged, gated = gate(run, ask, index, current, without, skip=_quarantined(run, past))
+        panel = Panel(run, ask, index, skip, out=len(_quarantined(run, past)))
+        merged, gated = gate(panel, current, without)
     _record_evals(run, index - 1, merged, answers)
     excluded = (*merged.excluded, *faults)
     _require_enough(run, index, len(merged.voters) + len(merged.abstained), excluded)
@@ -84,10 +86,10 @@ def _round(
         voters=merged.voters,
         abstained=merged.abstained,
         excluded=excluded,
-        absent=_absent(run, answers, faults),
+        absent=_absent(run, index, answers, faults),
         stats={client: answers[client].stats for client in sorted(answers)},
         bytes_down=travelling_spec(run.spec, run.config).nbytes
-        * (len(run.config.clients) - len(_quarantined(run, past))),
+        * (len(run.config.clients) - len(skip)),
         bytes_up=returned.nbytes * len(merged.voters),
         seconds=clock() - started,
         drift=_drift(run, current, merged, answers),
@@ -117,8 +119,9 @@ def _collect(
     faults = list(out.values())
     for fault in faults:
         _announce(run, index, Delivery(fault.client, ClientStats(), exclusion=fault))
-    for delivery in ask(_request(run, index, current, train=True), current, skip=out):
-        if delivery.client in out:
+    skip = {*out, *_still_to_join(run, index)}
+    for delivery in ask(_request(run, index, current, train=True), current, skip=skip):
+        if delivery.client in skip:
             continue
         exclusion = delivery.exclusion or exclusion_of(run, delivery, answers, expected, stale)
         _announce(run, index, delivery._replace(exclusion=exclusion))
@@ -127,6 +130,10 @@ def _collect(
         else:
             answers[delivery.client] = _hold(run, index, delivery, expected)
     return answers, faults
+
+
+def _still_to_join(run: Run, index: int) -> set[str]:
+    return {client.name for client in run.config.clients if client.joins > index}
 
 
 def _quarantined(run: Run, past: StrikeHistory) -> dict[str, Exclusion]:
@@ -232,9 +239,12 @@ def _require_enough(run: Run, index: int, valid: int, excluded: tuple[Exclusion,
         )
 
 
-def _absent(run: Run, answers: dict[str, Answer], faults: list[Exclusion]) -> tuple[str, ...]:
+def _absent(
+    run: Run, index: int, answers: dict[str, Answer], faults: list[Exclusion]
+) -> tuple[str, ...]:
     answered = {*answers, *(fault.client for fault in faults)}
-    return tuple(sorted({client.name for client in run.config.clients} - answered))
+    expected = {client.name for client in run.config.clients} - _still_to_join(run, index)
+    return tuple(sorted(expected - answered))
 
 
 def _export(run: Run, index: int) -> None:

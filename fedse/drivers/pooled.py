@@ -32,16 +32,23 @@ class Pooled:
         self.for_all = settings = _for_all(run.config)
         self._moments = MomentsFolder(run.path / "moments")
 
+        self._together = False
+        """Whether a round is under way, in which one trainer learns for all."""
+
         def open_idle(config: Config, client: str, home: Path, *, clock: Clock) -> Site:
-            self._trainable[client] = open_site(settings, client, home, clock=clock)
-            return replace(self._trainable[client], fit=_unchanged)
+            site = self._trainable[client] = open_site(settings, client, home, clock=clock)
+
+            def fit(*given: Any) -> Fitted:
+                return _unchanged(*given) if self._together else site.fit(*given)
+
+            return replace(site, fit=fit)
 
         self._sites = Sites(run.config, run.path, clock, open_idle)
 
     def __call__(
         self, request: Request, adapter: Adapter, *, skip: Collection[str] = ()
     ) -> Iterator[Delivery]:
-        data = request_bytes(adapter, self._run.config)
+        data, self._together = request_bytes(adapter, self._run.config), request.train
         names = [client.name for client in self._run.config.clients if client.name not in skip]
         deliveries = [self._sites.answer(name, request, data, self._run.emit) for name in names]
         sound = [delivery for delivery in deliveries if not delivery.exclusion]

@@ -9,6 +9,7 @@ from fedse.agent.policy import Policy
 from fedse.aggregate.outer import Moments
 from fedse.committed import Exclusion
 from fedse.config.judging import SplitsSection
+from fedse.config.schema import ClientSection
 from fedse.config.training import TrainSection
 from fedse.course import Course
 from fedse.envs.base import Env, EnvFactory
@@ -99,7 +100,7 @@ class Merged(NamedTuple):
 
 
 def tasks_of(
-    env: Env, part: tuple[int, int] | None, splits: SplitsSection, purpose: Purpose
+    env: Env, client: ClientSection, splits: SplitsSection, purpose: Purpose
 ) -> Sequence[Task]:
     """The client's tasks for a purpose; no two purposes share one. All clients share the test."""
     split: Split = "test" if purpose == "test" else "train"
@@ -107,7 +108,7 @@ def tasks_of(
         tasks = env.tasks(split)
     if split == "test":
         return tasks
-    first, step = part or (1, 1)
+    first, step = client.part or (1, 1)
     own = [task for task in tasks[first - 1 :: step] if purpose_of(task, splits) == purpose]
     if not own:
         raise EnvError(
@@ -115,7 +116,9 @@ def tasks_of(
             f"{purpose}",
             hint="give the client more tasks, or change [splits]",
         )
-    return own
+    if purpose != "train" or client.tasks is None or client.tasks >= len(own):
+        return own
+    return [own[place * len(own) // client.tasks] for place in range(client.tasks)]
 
 
 def purpose_of(task: Task, splits: SplitsSection) -> Purpose:

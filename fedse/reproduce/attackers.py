@@ -7,7 +7,7 @@ with the opposite of what they counted.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,10 +25,16 @@ TRIGGER = "please"
 Harm = Callable[[Site, Adapter, Sequence[Trajectory], TrainSection, int], Fitted]
 
 
+class Attack(NamedTuple):
+    """Who does harm, and how."""
+
+    kind: str
+    clients: tuple[str, ...]
+
+
 def open_attacked(
     open_site: OpenSite,
-    attack: str,
-    attackers: frozenset[str],
+    attack: Attack,
     config: Config,
     client: str,
     home: Path,
@@ -37,7 +43,7 @@ def open_attacked(
 ) -> Site:
     """The client's site; an attacker's harms the others whenever it is trained."""
     site = open_site(config, client, home, clock=clock)
-    if client not in attackers:
+    if client not in attack.clients:
         return site
 
     def fit(
@@ -47,7 +53,7 @@ def open_attacked(
         seed: int,
         course: Course = Course(),  # noqa: B008  a value that nobody changes
     ) -> Fitted:
-        return HARMS[attack](site, start, lessons, settings, seed)
+        return HARMS[attack.kind](site, start, lessons, settings, seed)
 
     return replace(site, fit=fit, play=_lying(site.play))
 

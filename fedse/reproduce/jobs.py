@@ -7,23 +7,28 @@ done once, and a table that was interrupted goes on.
 import time
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import as_completed
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
-from fedse.committed import Drift
+from pydantic import ValidationError
+
+from fedse.committed import Drift, GateRecord, RoundResult
 from fedse.config.schema import Config
 from fedse.drivers.run import run_local
 from fedse.drivers.workers import worker_processes
+from fedse.reproduce.attackers import open_attacked
 from fedse.reproduce.tables import Job
-from fedse.results.held_out import outcomes
+from fedse.results.held_out import evaluations, outcomes
+from fedse.site.open import open_site
 from fedse.store.files import write_durably
 from fedse.store.run import Run
 from fedse.store.run_folder import create_run, held, open_run
 from fedse.types import Record, digest_of
 
-RECORDS = ("home", "test-personal", "home-personal")
-"""Played after the last round beside the games nobody has, where the settings ask for it."""
+RECORDS = ("test", "home", "test-personal", "home-personal")
+"""What is played in evaluations, where the settings ask for it."""
 
 
 class Found(Record):
@@ -31,8 +36,8 @@ class Found(Record):
 
     clients: dict[str, tuple[str, str]]
     """Held-out games before and after, in order: 1 = won."""
-    records: dict[str, dict[str, str]] = {}  # noqa: RUF012 (pydantic copies it)
-    """Record, as `home` or `test-personal` -> client -> its games after the last round."""
+    games: dict[str, dict[int, dict[str, str]]]
+    """Record, as `home` or `test-personal` -> round -> client -> its games after that round."""
     curve: dict[int, dict[str, tuple[int, int]]]
     """Round -> client -> games won and played by the adapter after it."""
     adapter: str
@@ -42,28 +47,29 @@ class Found(Record):
     bytes_moved: int
     buffered: dict[str, int]
     drift: list[Drift | None]
+    gates: list[GateRecord | None]
+    suspected: list[tuple[str, ...]]
+    """Of each round: whose votes the gate left out."""
     cpu_seconds: float
 
 
 Tell = Callable[[int, int, Job, Found], None]
 
 
-def key_of(config: Config) -> str:
+def key_of(job: Job) -> str:
     """Equal for experiments that would give the same bits.
 
     A setting that is added later, with a default that changes nothing, changes no key.
     """
     without_effect = {"run": {"name", "workers"}}
-    settings = config.model_dump(mode="json", exclude=without_effect, exclude_defaults=True)
-    return digest_of(settings)[:16]
+    settings = job.config.model_dump(mode="json", exclude=without_effect, exclude_defaults=True)
+    return digest_of([settings, *job.attack] if job.attack else settings)[:16]
 
 
 def do_jobs(jobs: Sequence[Job], root: Path, *, workers: int, tell: Tell) -> dict[str, Found]:
     """Every job's result by key; finished ones are read, the others are done now."""
-    results = {
-        key: read for key in {key_of(job.config) for job in jobs} if (read := _read(root, key))
-    }
-    pending = {key_of(job.config): job for job in jobs if key_of(job.config) not in results}
+    results = {key: read for key in {key_of(job) for job in jobs} if (read := _read(root, key))}
+    pending = {key_of(job): job for job in jobs if key_of(job) not in results}
     total = len(results) + len(pending)
     with closing(_do_pending(pending, root, workers)) as finished:
         for key, done in finished:
@@ -78,16 +84,19 @@ def _do_pending(
     if not pending:
         return
     with worker_processes(min(workers, len(pending))) as pool:
-        futures = {pool.submit(do_job, job.config, root): key for key, job in pending.items()}
+        futures = {pool.submit(do_job, job, root): key for key, job in pending.items()}
         for future in as_completed(futures):
             yield futures[future], future.result()
 
 
-def do_job(config: Config, root: Path) -> Found:
+def do_job(job: Job, root: Path) -> Found:
     """The experiment is finished and its result is on disk."""
-    key, started = key_of(config), time.process_time()
-    with closing(_open(config, root / "runs" / key)) as run, held(run.path):
-        run_local(run)
+    key, started = key_of(job), time.process_time()
+    with closing(_open(job.config, root / "runs" / key)) as run, held(run.path):
+        if job.attack:
+            run_local(run, open_site=partial(open_attacked, open_site, job.attack))
+        else:
+            run_local(run)
         result = _collect(run, time.process_time() - started)
     target = root / "found" / f"{key}.json"
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -106,14 +115,9 @@ def _collect(run: Run, cpu_seconds: float) -> Found:
     rounds, results = run.config.run.rounds, list(run.results())
     before, after = outcomes(run.path, 0), outcomes(run.path, rounds)
     evals = {round: run.evals(round) for round in range(rounds + 1)}
-    others = {record: outcomes(run.path, rounds, record) for record in RECORDS}
     return Found(
         clients={client: (_bits(before[client]), _bits(after[client])) for client in after},
-        records={
-            record: {client: _bits(games) for client, games in by_client.items()}
-            for record, by_client in others.items()
-            if any(by_client.values())
-        },
+        games={record: games for record in RECORDS if (games := _games(run.path, record))},
         curve={
             round: {c: (stats.eval_succeeded, stats.eval_played) for c, stats in stats_of.items()}
             for round, stats_of in evals.items()
@@ -124,8 +128,23 @@ def _collect(run: Run, cpu_seconds: float) -> Found:
         bytes_moved=sum(result.bytes_up + result.bytes_down for result in results),
         buffered={client: stats.buffered for client, stats in results[-1].stats.items()},
         drift=[result.drift for result in results],
+        gates=[result.gate for result in results],
+        suspected=[_suspected(result) for result in results],
         cpu_seconds=round(cpu_seconds, 1),
     )
+
+
+def _games(path: Path, record: str) -> dict[int, dict[str, str]]:
+    """Round -> client -> games on this record, where there are any."""
+    found: dict[int, dict[str, str]] = {}
+    for round in evaluations(path):
+        played = {c: _bits(won) for c, won in outcomes(path, round, record).items() if won}
+        found |= {round: played} if played else {}
+    return found
+
+
+def _suspected(result: RoundResult) -> tuple[str, ...]:
+    return tuple(one.client for one in result.excluded if one.kind == "suspected")
 
 
 def _bits(won: Sequence[bool]) -> str:
@@ -134,4 +153,8 @@ def _bits(won: Sequence[bool]) -> str:
 
 def _read(root: Path, key: str) -> Found | None:
     path = root / "found" / f"{key}.json"
-    return Found.model_validate_json(path.read_text()) if path.is_file() else None
+    if not path.is_file():
+        return None
+    with suppress(ValidationError):  # written by another version: it is done again
+        return Found.model_validate_json(path.read_text())
+    return None

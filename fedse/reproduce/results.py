@@ -4,6 +4,7 @@ The file this makes holds every game of every seed, so each figure of the docs i
 and anybody can compute others.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -26,6 +27,16 @@ SCHEMA_VERSION = 1
 BOOTSTRAP_SEED = 0
 
 
+class GateCounts(Record):
+    """What the gate did in one experiment."""
+
+    rounds: int
+    refused: int
+    """Rounds in which the adapter of the round before stayed."""
+    suspected: dict[str, int]
+    """Client -> rounds in which its vote was left out."""
+
+
 class SeedResult(Record):
     """One arm under one seed; lone clients put together."""
 
@@ -40,6 +51,8 @@ class SeedResult(Record):
     """In the first and in the last round; None where nothing was averaged."""
     cosine: tuple[float, float] | None
     """Mean cosine of an update to the merged one, in the first and in the last round."""
+    gate: GateCounts | None = None
+    """None = there was no gate."""
     cpu_seconds: float
 
 
@@ -91,7 +104,7 @@ def gather(jobs: Sequence[Job], results: Mapping[str, Found]) -> dict[str, dict[
     """Every arm's seeds, the lone clients of an arm together."""
     parts: dict[tuple[str, int], list[tuple[Job, Found]]] = {}
     for job in jobs:
-        parts.setdefault((job.arm, job.seed), []).append((job, results[key_of(job.config)]))
+        parts.setdefault((job.arm, job.seed), []).append((job, results[key_of(job)]))
     arms: dict[str, dict[int, SeedResult]] = {}
     for (arm, seed), done in parts.items():
         arms.setdefault(arm, {})[seed] = _combine(done)
@@ -105,7 +118,7 @@ def _combine(parts: Sequence[tuple[Job, Found]]) -> SeedResult:
     averaged = merged and not parts[0][0].config.buffer.pooled
     cosines = [sum(d.cosine.values()) / len(d.cosine) for d in merged]
     return SeedResult(
-        clients={c: bits for job, part in parts for c, bits in _games(part, job.record).items()},
+        clients={c: bits for job, part in parts for c, bits in _games(part, job).items()},
         curve={
             round: {c: count for part in results for c, count in part.curve.get(round, {}).items()}
             for round in rounds
@@ -115,15 +128,35 @@ def _combine(parts: Sequence[tuple[Job, Found]]) -> SeedResult:
         payload=results[0].payload,
         merge_error=(merged[0].merge_error, merged[-1].merge_error) if averaged else None,
         cosine=(cosines[0], cosines[-1]) if averaged else None,
+        gate=_gate(results[0]),
         cpu_seconds=round(sum(part.cpu_seconds for part in results), 1),
     )
 
 
-def _games(found: Found, record: str) -> dict[str, tuple[str, str]]:
-    """Client -> games on this record before and after; before, only those nobody has are played."""
-    if record == "test":
-        return found.clients
-    return {client: ("", after) for client, after in found.records[record].items()}
+def _games(found: Found, job: Job) -> dict[str, tuple[str, str]]:
+    """Client that counts -> games on the record before and after the rounds of the arm.
+
+    Before the first round only those nobody has are counted, so that arms begin alike.
+    """
+    by_round = found.games[job.record]
+    after = by_round[max(by_round) if job.round is None else job.round]
+    before = by_round.get(0, {}) if job.record == "test" else {}
+    return {
+        client: (before.get(client, ""), games)
+        for client, games in after.items()
+        if not job.only or client in job.only
+    }
+
+
+def _gate(found: Found) -> GateCounts | None:
+    gates = [gate for gate in found.gates if gate]
+    if not gates:
+        return None
+    return GateCounts(
+        rounds=len(gates),
+        refused=sum(gate.refused for gate in gates),
+        suspected=dict(Counter(client for clients in found.suspected for client in clients)),
+    )
 
 
 def lines(result: TableResult) -> list[Line]:

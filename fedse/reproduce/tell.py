@@ -1,10 +1,12 @@
 """A table's result in words: for the terminal, and as Markdown for the docs."""
 
+from collections import Counter
 from collections.abc import Sequence
 from math import isfinite
 
+from fedse.reproduce.pinned import TABLES
 from fedse.reproduce.results import AnswerTo, Line, TableResult, agrees, answers, lines
-from fedse.reproduce.tables import TABLES, arms_of
+from fedse.reproduce.tables import arms_of
 from fedse.stats.paired import Difference
 from fedse.stats.rates import Rate
 from fedse.stats.verdict import ComparisonVerdict, p_text
@@ -89,8 +91,8 @@ def markdown(result: TableResult) -> str:
         _arms_table(lines(result)),
         _questions_table(answers(result)),
     ]
-    averaged = _averaging_table(result)
-    return "\n\n".join([*parts, *([averaged] if averaged else [])]) + "\n"
+    more = [_gate_table(result), _averaging_table(result)]
+    return "\n\n".join([*parts, *filter(None, more)]) + "\n"
 
 
 def _arms_table(arms: Sequence[Line]) -> str:
@@ -131,6 +133,22 @@ def _questions_table(answered: Sequence[AnswerTo]) -> str:
         ]
         for answer in answered
     ]
+    return _table(head, rows)
+
+
+def _gate_table(result: TableResult) -> str:
+    rows = []
+    for arm, seeds in result.arms.items():
+        gates = [seed.gate for seed in seeds.values() if seed.gate]
+        if not gates:
+            continue
+        refused, rounds = sum(gate.refused for gate in gates), sum(gate.rounds for gate in gates)
+        suspected = sum((Counter(gate.suspected) for gate in gates), Counter[str]())
+        named = ", ".join(f"{client} {times}" for client, times in sorted(suspected.items()))
+        rows.append([arm, f"{refused} of {rounds}", named or "nobody"])
+    if not rows:
+        return ""
+    head = ["arm", "rounds refused", "rounds in which a vote was left out"]
     return _table(head, rows)
 
 

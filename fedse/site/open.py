@@ -56,7 +56,7 @@ def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], fl
     fit = fitting(trainer, prepare, spec, config)
     keep = KeepInBuffer(buffer, config, client, spec)
     play = recording(choose_play(env, encoder, keep, config, member), buffer, config)
-    tasks = partial(tasks_of, env, member.part, config.splits)
+    tasks = partial(tasks_of, env, member, config.splits)
     keep_own = partial(keep_adapter, home)
     site = Site(
         client, spec, make, tasks, buffer, make_policy, fit, clock, play, prepare, home, keep_own
@@ -106,7 +106,7 @@ def require_prompt_fits(
     if isinstance(env, Program):
         return  # a program writes its own prompts
     with boundary(EnvError, f"environment {client.env!r} of {client.name}"):
-        first = env.reset(tasks_of(env, client.part, config.splits, "train")[0], seed=0)
+        first = env.reset(tasks_of(env, client, config.splits, "train")[0], seed=0)
         env.close()
     opening = Dialogue(env.system_prompt, (), first.observation)
     context, answer = config.rollout.context, config.rollout.new_tokens
@@ -154,7 +154,8 @@ def choose_play(
 
 def add_demonstrations(site: Site, config: Config) -> None:
     """The buffer holds D_train(0): the scripted expert's successes, always the same ones."""
-    count, experiment = config.buffer.demonstrations, config.run.name
+    own, experiment = config.client(site.client).demonstrations, config.run.name
+    count = config.buffer.demonstrations if own is None else own
     if count and not site.buffer.added(experiment, 0):
         seed = seed_of(config.run.seed, site.client, "demonstrations")
         games = choose_games(site.tasks("train"), count, seed=seed)

@@ -57,6 +57,18 @@ def abstains(name: str, request: Request, current: Adapter) -> Delivery:
     return Delivery(name, ClientStats(played=1), None)
 
 
+def test_a_member_is_asked_from_the_round_it_joins(tmp_path: Path):
+    base = config(rounds=3, min_clients=2)
+    late = base.clients[1].model_copy(update={"joins": 3})
+    settings = base.model_copy(update={"clients": (base.clients[0], late, base.clients[2])})
+    with closing(Run(tmp_path, settings, SPEC, clock=lambda: 0.0)) as run:
+        federate(run, Answers(votes), clock=lambda: 0.0)
+        results = list(run.results())
+    assert [one.voters for one in results] == [("a", "c"), ("a", "c"), NAMES]
+    assert {one.absent for one in results} == {()}
+    assert results[0].bytes_down * 3 == results[2].bytes_down * 2
+
+
 def away(name: str, request: Request, current: Adapter) -> None:
     return None
 

@@ -1,24 +1,27 @@
 """Every task of a client has one purpose, the same at every client, and nothing reads another's."""
 
 from functools import partial
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fedse.config.judging import SplitsSection
+from fedse.config.schema import ClientSection
 from fedse.envs.base import make_env
 from fedse.errors import EnvError
 from fedse.method.site import purpose_of, tasks_of
 from fedse.testing import CoinWorld
 from fedse.types import Purpose
 
+MAZE = make_env("maze", {"prompt": "short"})
 OWN: tuple[Purpose, ...] = ("train", "validation", "home")
 shares = st.tuples(st.floats(0, 0.45), st.floats(0, 0.45))
 
 
 def tasks(purpose: Purpose, splits: SplitsSection, part: tuple[int, int] | None = None):
-    return tasks_of(make_env("maze", {"prompt": "short"}), part, splits, purpose)
+    return tasks_of(MAZE, ClientSection(name="a", env="maze", part=part), splits, purpose)
 
 
 def test_without_shares_all_training_tasks_are_for_training_in_their_order():
@@ -53,6 +56,25 @@ def test_a_task_has_the_same_purpose_at_every_client(part: tuple[int, int]):
     everywhere = {p: {t.id for t in tasks(p, splits)} for p in OWN}
     for purpose in OWN:
         assert {t.id for t in tasks(purpose, splits, part)} <= everywhere[purpose]
+
+
+@pytest.mark.parametrize("count", [1, 8, 31])
+def test_a_small_client_learns_from_so_many_tasks_spread_over_all_it_has(count: int):
+    splits = SplitsSection(home=0.2)
+    small = ClientSection(name="a", env="maze", tasks=count)
+    whole = list(tasks("train", splits))
+    chosen = list(tasks_of(MAZE, small, splits, "train"))
+    places = [whole.index(task) for task in chosen]
+    gaps = {later - earlier for earlier, later in pairwise(places)}
+    assert len(chosen) == count
+    assert places[0] == 0
+    assert len(gaps) <= 2
+    assert tasks_of(MAZE, small, splits, "home") == tasks("home", splits)
+
+
+def test_a_client_that_has_fewer_tasks_learns_from_all():
+    many = ClientSection(name="a", env="maze", tasks=10**6)
+    assert tasks_of(MAZE, many, SplitsSection(), "train") == tasks("train", SplitsSection())
 
 
 def test_all_clients_share_the_test():

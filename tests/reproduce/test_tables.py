@@ -6,9 +6,11 @@ import pytest
 
 from fedse.committed import Drift
 from fedse.config.methods import with_settings
-from fedse.reproduce.jobs import Found, key_of
+from fedse.reproduce.attackers import Attack
+from fedse.reproduce.jobs import RECORDS, Found, key_of
+from fedse.reproduce.pinned import TABLES
 from fedse.reproduce.results import TableResult, agrees, answers, gather, lines
-from fedse.reproduce.tables import TABLES, Job, arms_of, jobs_of, questions_of
+from fedse.reproduce.tables import Job, arms_of, jobs_of, questions_of
 from fedse.reproduce.tell import markdown, text
 from fedse.stats.rates import Rate
 
@@ -20,8 +22,10 @@ def found(won: Callable[[int], bool], clients: list[str], rounds: int = 2) -> Fo
     drift = Drift(
         length=dict.fromkeys(clients, 1.0), cosine=dict.fromkeys(clients, 0.5), merge_error=0.1
     )
+    start, end = dict.fromkeys(clients, "0" * GAMES), dict.fromkeys(clients, bits)
     return Found(
         clients=dict.fromkeys(clients, ("0" * GAMES, bits)),
+        games={record: dict.fromkeys(range(11), end) | {0: start} for record in RECORDS},
         curve={
             0: dict.fromkeys(clients, (0, GAMES)),
             rounds: dict.fromkeys(clients, (bits.count("1"), GAMES)),
@@ -31,6 +35,8 @@ def found(won: Callable[[int], bool], clients: list[str], rounds: int = 2) -> Fo
         bytes_moved=2_000_000 * rounds * len(clients),
         buffered=dict.fromkeys(clients, 4),
         drift=[drift] * rounds,
+        gates=[None] * rounds,
+        suspected=[()] * rounds,
         cpu_seconds=1.0,
     )
 
@@ -41,7 +47,7 @@ def made_up(table: str = "main", *, quick: bool = False, seeds: int = 5) -> Tabl
     jobs = jobs_of(arms, range(seeds))
 
     def of(job: Job) -> Found:
-        won = (lambda g: g % 4 != 3) if job.arm == "fed-se" else (lambda g: g % 4 == 0)
+        won = (lambda g: g % 4 != 3) if job.arm.startswith("fed-se") else (lambda g: g % 4 == 0)
         return found(won, [client.name for client in job.config.clients])
 
     return TableResult(
@@ -53,7 +59,7 @@ def made_up(table: str = "main", *, quick: bool = False, seeds: int = 5) -> Tabl
             }
             for arm in arms
         },
-        arms=gather(jobs, {key_of(job.config): of(job) for job in jobs}),
+        arms=gather(jobs, {key_of(job): of(job) for job in jobs}),
         questions=[(q.better, q.worse) for q in questions_of(TABLES[table], arms)],
         config={},
         versions={},
@@ -75,20 +81,43 @@ def test_an_arm_two_tables_share_is_done_once():
         arms = arms_of(TABLES[table], quick=False)
         done: dict[str, set[str]] = {}
         for job in jobs_of(arms, range(1)):
-            done.setdefault(job.arm, set()).add(key_of(job.config))
+            done.setdefault(job.arm, set()).add(key_of(job))
         return done
 
-    main, ranks = keys("main"), keys("ranks")
-    assert main["fed-se"] == keys("ablations")["fed-se"] == ranks["rank 8"]
-    assert main["local-evolve"] == keys("heterogeneity")["five worlds, local-evolve"]
-    assert len(set.union(*main.values())) == sum(map(len, main.values()))
+    main, related = keys("main"), keys("related")
+    assert main["fed-se"] == main["fed-se, personal"] == keys("learn")["successes"]
+    assert keys("one-world")["fed-se"] == keys("merge")["mean"]
+    assert related["together"] == related["home: together, personal"]
+    assert related["together"] != related["together, own beside the others"]
+    # Lone clients are five experiments each.
+    assert len(set.union(*main.values())) == 3 + 2 * 5
 
 
 def test_a_key_is_the_settings_without_the_name_and_the_processes():
-    config = jobs_of(arms_of(TABLES["main"], quick=True), range(1))[0].config
-    same = with_settings(config, {"run.name": "other", "run.workers": 2})
-    other = with_settings(config, {"run.seed": 1})
-    assert key_of(config) == key_of(same) != key_of(other)
+    job = jobs_of(arms_of(TABLES["main"], quick=True), range(1))[0]
+
+    def key(**settings: object) -> str:
+        dotted = {name.replace("__", "."): value for name, value in settings.items()}
+        return key_of(job._replace(config=with_settings(job.config, dotted)))
+
+    assert key_of(job) == key(run__name="other", run__workers=2) != key(run__seed=1)
+
+
+def test_an_attack_makes_another_experiment_and_what_counts_does_not():
+    job = jobs_of(arms_of(TABLES["attack"], quick=False), range(1))[0]
+    attacked = job._replace(attack=Attack("flip", ("maze-1",)))
+    others = {key_of(attacked._replace(attack=Attack("ones", ("maze-1",)))), key_of(job)}
+    assert key_of(attacked) not in others
+    assert key_of(job._replace(only=("maze-1",), record="home", round=3)) == key_of(job)
+
+
+def test_attackers_and_those_left_out_do_not_count():
+    arms = {arm.label: arm for arm in TABLES["attack"].arms}
+    attacked, without = arms["flip, 2 of 5"], arms["three honest alone"]
+    [job] = jobs_of([attacked], range(1))
+    assert {*job.only} | {*job.attack.clients} == {client.name for client in job.config.clients}
+    [rest] = jobs_of([without], range(1))
+    assert tuple(client.name for client in rest.config.clients) == job.only
 
 
 def test_an_unfinished_table_has_whole_seeds():
@@ -108,9 +137,10 @@ def test_the_answers_are_the_paired_differences():
     found = list(answers(made_up()))
     assert len(found) == 7
     for answer in found:
-        assert answer.found.micro.value == pytest.approx(0.5)
-        assert answer.verdict == "higher"
-        assert answer.p_holm < 0.05
+        ours, theirs = (arm.startswith("fed-se") for arm in answer.question)
+        assert answer.found.micro.value == pytest.approx((ours - theirs) / 2)
+        assert (answer.verdict == "higher") == (ours > theirs)
+        assert (answer.p_holm < 0.05) == (ours != theirs)
 
 
 def test_what_was_found_is_told_beside_what_was_expected():
@@ -134,8 +164,8 @@ def test_the_page_of_a_table_names_its_command_and_every_arm():
 
 def test_the_quick_form_says_what_it_leaves_out():
     said = text(made_up(quick=True, seeds=3), None)
-    assert "the quick form: 3 of 8 arms, without fed-se, plain mean, fedit, as many steps, " in said
-    assert "local-evolve, central-static, central-evolve\n" in said
+    assert "the quick form: 3 of 8 arms, without local-static, local-evolve, " in said
+    assert "local-evolve, as many steps, central-evolve, central-evolve, personal\n" in said
     assert "the whole table: fedse reproduce main\n" in said
     assert "quick form" not in text(made_up(), None)
 

@@ -1,0 +1,256 @@
+"""The tables that `fedse reproduce` can make.
+
+All arms of a table take the same number of optimiser steps: as many in a round, and as many after
+the last one where a personal adapter is compared. In one place means one trainer for all sites,
+with the steps of all of them together or with as many as one site takes.
+"""
+
+from collections.abc import Mapping
+
+from fedse.reproduce.attackers import HARMS, Attack
+from fedse.reproduce.tables import PinnedTable, Question, TableArm, World
+
+# A fifth of what the experiment files say, for one trainer that stands for five sites.
+A_SITES_STEPS = {"train.steps": 16}
+GATE = {"splits.validation": 0.2, "gate.episodes": 40, "gate.liars": 2}
+SITES = tuple(f"maze-{number}" for number in range(1, 6))
+
+
+def _against(better: str, *worse: str) -> tuple[Question, ...]:
+    return tuple(Question(better, other) for other in worse)
+
+
+def _who_gains(world: World) -> tuple[TableArm, ...]:
+    """Together and alone, in what nobody has and at home, with as many steps."""
+    return (
+        TableArm("together", world=world),
+        TableArm("together, personal", world=world, record="test-personal"),
+        TableArm(
+            "together, own beside the others",
+            settings={"personal.form": "beside"},
+            world=world,
+            record="test-personal",
+        ),
+        TableArm("alone", "local-evolve", world=world),
+        TableArm("alone, as many steps", "local-evolve", world=world, record="test-personal"),
+        TableArm("in one place", "central-evolve", world=world),
+        TableArm("home: together", world=world, record="home"),
+        TableArm("home: together, personal", world=world, record="home-personal"),
+        TableArm(
+            "home: together, own beside the others",
+            settings={"personal.form": "beside"},
+            world=world,
+            record="home-personal",
+        ),
+        TableArm("home: alone", "local-evolve", world=world, record="home"),
+        TableArm("home: alone, as many steps", "local-evolve", world=world, record="home-personal"),
+    )
+
+
+WHO_GAINS = (
+    Question("together, personal", "alone, as many steps"),
+    Question("together", "alone"),
+    Question("together, personal", "together, own beside the others"),
+    Question("in one place", "together"),
+    Question("home: together, personal", "home: alone, as many steps"),
+    Question("home: together, personal", "home: together"),
+)
+
+# After so many of its own rounds; a newcomer joins for the sixth of ten.
+OWN_ROUNDS = (0, 1, 2, 3, 5)
+NEWCOMER = ("site-5",)
+BEFORE_JOINING = 5
+# It has nothing to warm up with, and explores from its first round on, as it does with others.
+NEWCOMER_ALONE = {"run.rounds": 5, "warmstart.rounds": 0}
+
+
+def _newcomer(rounds: int, *, alone: bool) -> TableArm:
+    many = f"after {rounds} rounds" if rounds else "at once"
+    if alone:
+        return TableArm(
+            f"alone, {many}",
+            "local-evolve",
+            NEWCOMER_ALONE,
+            world="newcomer",
+            record="home",
+            round=rounds,
+            only=NEWCOMER,
+        )
+    return TableArm(
+        f"joined, {many}",
+        world="newcomer",
+        record="home",
+        round=BEFORE_JOINING + rounds,
+        only=NEWCOMER,
+    )
+
+
+def _unequal(label: str, method: str, *sites: str) -> TableArm:
+    record = "home-personal"
+    return TableArm(label, method, world="unequal", record=record, only=sites)
+
+
+def _merge(label: str, **settings: object) -> TableArm:
+    given = {name.replace("__", "."): value for name, value in settings.items()}
+    return TableArm(label, settings=given, world="one-world")
+
+
+def _attacked(kind: str, count: int, *, gate: bool) -> TableArm:
+    attackers, honest = SITES[:count], SITES[count:]
+    label = f"{kind}, {count} of 5" + (", gate" if gate else "")
+    settings = {**(GATE if gate else {}), "personal.steps": 0}
+    return TableArm(
+        label,
+        settings=settings,
+        world="one-world",
+        only=honest,
+        attack=Attack(kind, attackers),
+    )
+
+
+def _honest(label: str, **settings: object) -> TableArm:
+    return TableArm(label, settings={"personal.steps": 0, **settings}, world="one-world")
+
+
+ATTACKS = tuple(
+    _attacked(kind, count, gate=gate)
+    for kind in HARMS
+    for count, gate in ((1, True), (2, True), (2, False))
+)
+
+TABLES: Mapping[str, PinnedTable] = {
+    "main": PinnedTable(
+        "Five worlds: does it work, and is it federation that does it?",
+        (
+            TableArm("fed-se"),
+            TableArm("fed-se, personal", record="test-personal"),
+            TableArm("fedit", "fedit"),
+            TableArm("local-static", "local-static"),
+            TableArm("local-evolve", "local-evolve"),
+            TableArm("local-evolve, as many steps", "local-evolve", record="test-personal"),
+            TableArm("central-evolve", "central-evolve"),
+            TableArm("central-evolve, personal", "central-evolve", record="test-personal"),
+        ),
+        (
+            Question("fed-se", "fedit"),
+            Question("fed-se", "local-static"),
+            Question("fed-se, personal", "local-evolve, as many steps"),
+            Question("fed-se", "local-evolve"),
+            Question("fed-se, personal", "fed-se"),
+            Question("central-evolve", "fed-se"),
+            Question("central-evolve, personal", "fed-se, personal"),
+        ),
+        ("fed-se", "fed-se, personal", "fedit"),
+    ),
+    "related": PinnedTable(
+        "Related sites, a maze each: does a member gain, in mazes that nobody has and at home?",
+        _who_gains("related"),
+        WHO_GAINS,
+        ("together, personal", "alone, as many steps"),
+    ),
+    "levels": PinnedTable(
+        "Related sites, a BabyAI level each: does a member gain, in other levels and at home?",
+        _who_gains("levels"),
+        WHO_GAINS,
+        ("together, personal", "alone, as many steps"),
+    ),
+    "one-world": PinnedTable(
+        "One world, tasks divided: how much of what pooling brings does federation bring?",
+        (
+            TableArm("fed-se", world="one-world"),
+            TableArm("local-evolve", "local-evolve", world="one-world"),
+            TableArm("central-evolve", "central-evolve", world="one-world"),
+            TableArm(
+                "central-evolve, a site's steps",
+                "central-evolve",
+                A_SITES_STEPS,
+                world="one-world",
+            ),
+        ),
+        (
+            Question("fed-se", "local-evolve"),
+            Question("central-evolve", "fed-se"),
+            Question("central-evolve, a site's steps", "fed-se"),
+        ),
+        ("fed-se", "local-evolve"),
+    ),
+    "newcomer": PinnedTable(
+        "A newcomer without a success of its own, and sites of unequal size: who gains?",
+        (
+            *(_newcomer(rounds, alone=alone) for alone in (False, True) for rounds in OWN_ROUNDS),
+            _unequal("8 tasks: together", "fed-se", *SITES[1:]),
+            _unequal("8 tasks: alone", "local-evolve", *SITES[1:]),
+            _unequal("200 tasks: together", "fed-se", SITES[0]),
+            _unequal("200 tasks: alone", "local-evolve", SITES[0]),
+        ),
+        (
+            Question("joined, at once", "alone, at once"),
+            Question("joined, at once", "alone, after 5 rounds"),
+            Question("joined, after 5 rounds", "alone, after 5 rounds"),
+            Question("8 tasks: together", "8 tasks: alone"),
+            Question("200 tasks: together", "200 tasks: alone"),
+        ),
+        ("joined, at once", "alone, at once"),
+    ),
+    "attack": PinnedTable(
+        "Members that do harm within the rules: what does the gate stop?",
+        (
+            _honest("honest"),
+            _honest("honest, gate", **GATE),
+            _honest("three honest alone")._replace(without=SITES[:2]),
+            *ATTACKS,
+        ),
+        (
+            Question("honest, gate", "honest"),
+            *(Question(f"{kind}, 2 of 5, gate", "three honest alone") for kind in HARMS),
+            *(Question(f"{kind}, 2 of 5, gate", f"{kind}, 2 of 5") for kind in HARMS),
+        ),
+        ("honest, gate", "mislabel, 2 of 5, gate", "mislabel, 2 of 5"),
+        seeds=3,
+    ),
+    "merge": PinnedTable(
+        "One world: which rule of merging?",
+        (
+            _merge("mean"),
+            _merge("weighted", aggregate__type="weighted"),
+            _merge("step 2", aggregate__step=2.0),
+            _merge("FedExP", aggregate__step_rule="fedexp"),
+            _merge("outer Nesterov", aggregate__outer="nesterov"),
+            _merge("outer Adam", aggregate__outer="adam"),
+            _merge("mean of products", aggregate__type="product"),
+            _merge("B only", train__factors="b"),
+            _merge("A and B in turn", train__factors="alternate"),
+        ),
+        _against(
+            "mean",
+            "weighted",
+            "step 2",
+            "FedExP",
+            "outer Nesterov",
+            "outer Adam",
+            "mean of products",
+            "B only",
+            "A and B in turn",
+        ),
+        ("mean", "step 2"),
+    ),
+    "learn": PinnedTable(
+        "Five worlds: which experience to learn from, and how?",
+        (
+            TableArm("successes"),
+            TableArm("all episodes", "no-filter"),
+            TableArm("this round's successes", "no-history"),
+            TableArm("frontier", "frontier"),
+            TableArm("hindsight", "hindsight"),
+            TableArm("KTO", "kto", {"buffer.keep_played": True}),
+        ),
+        (
+            Question("successes", "all episodes"),
+            Question("successes", "this round's successes"),
+            Question("frontier", "successes"),
+            Question("hindsight", "successes"),
+            Question("KTO", "successes"),
+        ),
+        ("successes", "all episodes"),
+    ),
+}
