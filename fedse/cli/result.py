@@ -9,6 +9,13 @@ from fedse.cli.phrases import counted, megabytes
 from fedse.results.outcome import Change, RunResult
 from fedse.stats.rates import Rate
 
+COLUMNS = {
+    "test": "new, global",
+    "test-personal": "new, personal",
+    "home": "home, global",
+    "home-personal": "home, personal",
+}
+
 
 def print_result(result: RunResult, mode: Mode) -> None:
     """The result is on stdout: a table for people, one JSON object for programs."""
@@ -39,6 +46,10 @@ def result_json(result: RunResult) -> dict[str, Any]:
         "all": _change_json(result.overall) if result.overall else None,
         "since_warm_start": _change_json(warm) if (warm := result.since_warm_start) else None,
         "mean_of_environments": [mean.value for mean in means] if means else [None, None],
+        "places": {
+            place: {client: _rate_json(rate) for client, rate in by_client.items()}
+            for place, by_client in result.places.items()
+        },
     }
 
 
@@ -70,11 +81,29 @@ def result_text(result: dict[str, Any]) -> str:
         if result["since_warm_start"]:
             rows["all, since the warm start"] = result["since_warm_start"]
         lines += _table(rows)
+        lines += _places(result["places"])
     moved = f"{megabytes(result['bytes_up'])} up, {megabytes(result['bytes_down'])} down"
     lines += ["", f"exchanged  {moved}, adapters only", f"run        {result['run']}"]
     if result["adapter"]:
         lines += [f"adapter    {result['adapter']}"]
     return "\n".join(lines)
+
+
+def _places(places: dict[str, dict[str, Any]]) -> list[str]:
+    """Per client, the global and the personal adapter side by side, where more was measured."""
+    shown = [place for place in COLUMNS if place in places]
+    if shown == ["test"]:
+        return []
+    clients = list(places["test"])
+    width = max(len(client) for client in clients)
+    titles = "  ".join(f"{COLUMNS[place]:>14}" for place in shown)
+    lines = ["", "last: tasks that nobody has (new) and the client's own (home)"]
+    lines += [f"  {'':<{width}}  {titles}"]
+    for client in clients:
+        cells = [places[place].get(client) for place in shown]
+        row = "  ".join(f"{cell['rate']:>14.2f}" if cell else f"{'-':>14}" for cell in cells)
+        lines += [f"  {client:<{width}}  {row}"]
+    return lines
 
 
 def _table(rows: dict[str, dict[str, Any]]) -> list[str]:

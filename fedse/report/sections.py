@@ -15,6 +15,7 @@ from fedse.report.figures import (
     rounds_of,
     span_of,
 )
+from fedse.report.places import at_home, gate, places_table
 from fedse.report.tables import (
     CLIENT,
     ENVIRONMENT,
@@ -33,7 +34,9 @@ from fedse.stats.rates import change
 
 def run_sections(facts: RunFacts, prefix: str) -> list[PageSection]:
     """Everything but the headline and the settings; `prefix` keeps ids of several runs apart."""
-    makers = [success, experience, traffic, variety, agreement, time_spent, missing]
+    makers = [success, at_home, experience, traffic, variety, agreement, time_spent, gate, missing]
+    lacking = {at_home: places_table(facts) is None, gate: not facts.config.gate.episodes}
+    makers = [make for make in makers if not lacking.get(make)]
     if not facts.results:
         makers = [success]
     return [make(facts, f"{prefix}{make.__name__.replace('_', '-')}") for make in makers]

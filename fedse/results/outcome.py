@@ -8,7 +8,17 @@ from typing import NamedTuple
 from fedse.committed import RoundResult
 from fedse.config.schema import Config
 from fedse.errors import StoreError
-from fedse.stats.rates import Interval, Mean, Rate, by_env, change, macro, micro, rates
+from fedse.stats.rates import (
+    PLACES,
+    Interval,
+    Mean,
+    Rate,
+    by_env,
+    change,
+    macro,
+    micro,
+    rates,
+)
 from fedse.store.run import Run
 
 
@@ -42,6 +52,9 @@ class RunResult:
     success: Mapping[int, Mapping[str, Rate]]
     """Round -> client -> held-out games solved by the adapter after that round; 0 = untrained.
     A rate has a `value` and an `interval`."""
+    places: Mapping[str, Mapping[str, Rate]]
+    """Of the newest evaluation: `test` = tasks that nobody has, `home` = the client's own; with
+    `-personal` by the adapter that the client made for itself -> client -> games solved."""
 
     @property
     def finished(self) -> bool:
@@ -89,13 +102,16 @@ def _together(changes: Mapping[str, Change]) -> Change | None:
 def result_of(run: Run) -> RunResult:
     """What `run` has committed so far."""
     rounds = tuple(run.results())
-    measured = {index: rates(run.evals(index)) for index in range(len(rounds) + 1)}
+    evals = {index: run.evals(index) for index in range(len(rounds) + 1)}
+    measured = {index: found for index, stats in evals.items() if (found := rates(stats))}
+    newest = evals[max(measured)] if measured else {}
     return RunResult(
         path=run.path,
         config=run.config,
         rounds=rounds,
         adapters={result.index: run.adapter_folder(result.index) for result in rounds},
-        success={index: by_client for index, by_client in measured.items() if by_client},
+        success=measured,
+        places={place: found for place in PLACES if (found := rates(newest, place))},
     )
 
 

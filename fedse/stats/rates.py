@@ -4,7 +4,7 @@ Intervals are 95 % unless `z` says otherwise. Episodes are taken as independent;
 played by two adapters are not, so the interval of their difference is on the wide side.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import sqrt
 from typing import NamedTuple
 
@@ -73,13 +73,20 @@ def change(before: Rate, after: Rate) -> Interval:
     return newcombe(after.successes, after.n, before.successes, before.n)
 
 
-def rates(evals: Mapping[str, ClientStats]) -> dict[str, Rate]:
+PLACES: Mapping[str, Callable[[ClientStats], Rate]] = {
+    "test": lambda stats: Rate(stats.eval_succeeded, stats.eval_played),
+    "test-personal": lambda stats: Rate(stats.personal_succeeded, stats.personal_played),
+    "home": lambda stats: Rate(stats.home_succeeded, stats.home_played),
+    "home-personal": lambda stats: Rate(stats.personal_home_succeeded, stats.personal_home_played),
+}
+"""Whose games an evaluation counts: in tasks that nobody has, and at home in the client's own; by
+the global adapter, and by the client's personal one."""
+
+
+def rates(evals: Mapping[str, ClientStats], place: str = "test") -> dict[str, Rate]:
     """Each client's held-out rate, from `run.evals(round)`; clients without an episode left out."""
-    return {
-        client: Rate(stats.eval_succeeded, stats.eval_played)
-        for client, stats in evals.items()
-        if stats.eval_played
-    }
+    found = {client: PLACES[place](stats) for client, stats in evals.items()}
+    return {client: rate for client, rate in found.items() if rate.n}
 
 
 def by_env(client_rates: Mapping[str, Rate], config: Config) -> dict[str, Rate]:

@@ -1,5 +1,6 @@
 """What a run achieved, and which part of it exploration brought."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ def result(warm: int, won: list[int]) -> RunResult:
         rounds=rounds,
         adapters={i: Path(f"adapters/{i}") for i in range(1, len(won))},
         success={i: {"a": Rate(count, 20)} for i, count in enumerate(won)},
+        places={"test": {"a": Rate(won[-1], 20)}},
     )
 
 
@@ -49,3 +51,15 @@ def test_a_person_is_told_too():
     text = result_text(result_json(result(1, [0, 8, 10, 14])))
     assert "  all, since the warm start  0.40 -> 0.70  +0.30" in text
     assert "warm" not in result_text(result_json(result(0, [0, 8, 10, 14])))
+
+
+def test_both_adapters_are_told_side_by_side_where_they_were_measured():
+    plain = result_text(result_json(result(1, [0, 8, 10, 14])))
+    assert "personal" not in plain
+    home = {"home": {"a": Rate(5, 20)}, "home-personal": {"a": Rate(9, 20)}}
+    both = replace(result(1, [0, 8, 10, 14]), places={"test": {"a": Rate(14, 20)}, **home})
+    told = result_text(result_json(both)).splitlines()
+    [head] = [line for line in told if "home, personal" in line]
+    row = told[told.index(head) + 1]
+    assert head.split("  ")[-1] == "home, personal"
+    assert row.split() == ["a", "0.70", "0.25", "0.45"]
