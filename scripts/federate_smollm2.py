@@ -5,7 +5,8 @@
 
 Everything is done with the commands an organisation types: create, invite, join, enrol, start. Each
 site has its own folder, process and `site.toml`. The result holds the held-out games
-won and played after each round, who voted, and CPU seconds of all processes.
+won and played after each round, who voted, and CPU seconds of all processes. One that was
+interrupted is continued; its seconds are then those of the last attempt.
 """
 
 import argparse
@@ -116,9 +117,10 @@ def main() -> None:
     parser.add_argument("--result", type=Path, required=True)
     args = parser.parse_args()
     out = args.out.resolve()
-    out.mkdir(parents=True)
     config = load_experiment(CONFIG, settings=[*args.set, f"engine.python={args.python}"]).config
-    found_and_join(out, config, args.set)
+    if not out.exists():
+        out.mkdir(parents=True)
+        found_and_join(out, config, args.set)
     began, before = time.monotonic(), cpu_seconds(os.getpid())
     with ExitStack() as stack:
         engine: dict[str, Any] = {"python": args.python}
