@@ -30,7 +30,7 @@ from fedse.engine.server import running_engine
 from fedse.ports import free_ports
 from fedse.processes.cpu_time import cpu_seconds
 from fedse.results.outcome import result_of
-from scripts.run_smollm2 import CONFIG, won_and_played
+from scripts.run_smollm2 import CONFIG, generated, won_and_played
 
 LOOK_SECONDS = 20.0
 FEDSE = (sys.executable, "-m", "fedse")
@@ -90,8 +90,8 @@ def wait_for(coordinator: subprocess.Popen[bytes], folder: Path) -> None:
         sys.exit(f"fedse federation start ended with {coordinator.returncode}")
 
 
-def summary(run: Path) -> dict[str, Any]:
-    with fedse.open_run(run) as opened:
+def summary(out: Path) -> dict[str, Any]:
+    with fedse.open_run(out / "federation" / "run") as opened:
         result = result_of(opened)
     rounds = {
         one.index: {
@@ -103,6 +103,8 @@ def summary(run: Path) -> dict[str, Any]:
     }
     return {
         "warm": result.config.warmstart.rounds,
+        "seed": result.config.run.seed,
+        "tokens": generated(result.config, out),
         "curve": won_and_played(result),
         "rounds": rounds,
     }
@@ -138,7 +140,7 @@ def main() -> None:
         wait_for(coordinator, out)
         used = cpu_seconds(os.getpid()) - before
     spent = {"seconds": round(time.monotonic() - began), "cpu_seconds": round(used)}
-    facts = {"engines": args.engines, **spent, **summary(out / "federation" / "run")}
+    facts = {"engines": args.engines, **spent, **summary(out)}
     args.result.write_text(json.dumps(facts, indent=1) + "\n")
     print((out / "federation.log").read_text()[-1500:])
 
