@@ -130,7 +130,10 @@ def main() -> None:
             base = base_path(config.model.base)
             url = stack.enter_context(running_engine(config, base, out / "engine", tell=print))
             engine = {"url": url, "folder": str(out / "handed-over")}
-        for client in config.clients:
+        for number, client in enumerate(config.clients):
+            if args.engines == "each":
+                # Servers that compute on the same cores wait for each other's threads.
+                engine["cores"] = str(number % (os.cpu_count() or 1))
             write_own_settings(out / client.name, config, engine)
             own = ("site", "start", "--home", client.name)
             stack.enter_context(started(*own, folder=out, log=f"{client.name}.log"))
