@@ -23,6 +23,7 @@ from typing import Any
 import tomlkit
 
 import fedse
+from fedse.__main__ import end_on_sigterm
 from fedse.adapters.base import base_path
 from fedse.api.experiment import load_experiment
 from fedse.config.schema import Config
@@ -150,4 +151,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    end_on_sigterm()
     main()

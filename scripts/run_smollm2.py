@@ -19,6 +19,7 @@ from typing import Any
 import psutil
 
 import fedse
+from fedse.__main__ import end_on_sigterm
 from fedse.adapters.base import base_path
 from fedse.api.experiment import load_experiment
 from fedse.config.schema import Config
@@ -137,4 +138,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    end_on_sigterm()
     main()
