@@ -61,7 +61,7 @@ WORDS: Mapping[Fault, str] = {
     Fault.UNFORESEEN: "the site failed in an unforeseen way",
     Fault.SETTINGS: "the site's settings are wrong",
     Fault.MACHINE: "the site's machine lacks something",
-    Fault.ENVIRONMENT: "the site's environment broke its contract",
+    Fault.ENVIRONMENT: "the site's environment broke its contract, or too many of its episodes",
     Fault.ADAPTER: "the site rejected the adapter it was sent",
     Fault.REQUEST: (
         "the site refused the request: experiment, settings or base model differ from its own"

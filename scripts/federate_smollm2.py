@@ -5,7 +5,8 @@
 
 Everything is done with the commands an organisation types: create, invite, join, enrol, start. Each
 site has its own folder, process and `site.toml`. The result holds the held-out games
-won and played after each round, who voted, and CPU seconds of all processes.
+won and played after each round, who voted, and CPU seconds of all processes. One that was
+interrupted is continued; its seconds are then those of the last attempt.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from typing import Any
 import tomlkit
 
 import fedse
+from fedse.__main__ import end_on_sigterm
 from fedse.adapters.base import base_path
 from fedse.api.experiment import load_experiment
 from fedse.config.schema import Config
@@ -29,7 +31,7 @@ from fedse.engine.server import running_engine
 from fedse.ports import free_ports
 from fedse.processes.cpu_time import cpu_seconds
 from fedse.results.outcome import result_of
-from scripts.run_smollm2 import CONFIG, won_and_played
+from scripts.run_smollm2 import CONFIG, generated, won_and_played
 
 LOOK_SECONDS = 20.0
 FEDSE = (sys.executable, "-m", "fedse")
@@ -89,8 +91,8 @@ def wait_for(coordinator: subprocess.Popen[bytes], folder: Path) -> None:
         sys.exit(f"fedse federation start ended with {coordinator.returncode}")
 
 
-def summary(run: Path) -> dict[str, Any]:
-    with fedse.open_run(run) as opened:
+def summary(out: Path) -> dict[str, Any]:
+    with fedse.open_run(out / "federation" / "run") as opened:
         result = result_of(opened)
     rounds = {
         one.index: {
@@ -102,6 +104,8 @@ def summary(run: Path) -> dict[str, Any]:
     }
     return {
         "warm": result.config.warmstart.rounds,
+        "seed": result.config.run.seed,
+        "tokens": generated(result.config, out),
         "curve": won_and_played(result),
         "rounds": rounds,
     }
@@ -116,9 +120,10 @@ def main() -> None:
     parser.add_argument("--result", type=Path, required=True)
     args = parser.parse_args()
     out = args.out.resolve()
-    out.mkdir(parents=True)
     config = load_experiment(CONFIG, settings=[*args.set, f"engine.python={args.python}"]).config
-    found_and_join(out, config, args.set)
+    if not out.exists():
+        out.mkdir(parents=True)
+        found_and_join(out, config, args.set)
     began, before = time.monotonic(), cpu_seconds(os.getpid())
     with ExitStack() as stack:
         engine: dict[str, Any] = {"python": args.python}
@@ -126,7 +131,10 @@ def main() -> None:
             base = base_path(config.model.base)
             url = stack.enter_context(running_engine(config, base, out / "engine", tell=print))
             engine = {"url": url, "folder": str(out / "handed-over")}
-        for client in config.clients:
+        for number, client in enumerate(config.clients):
+            if args.engines == "each":
+                # Servers that compute on the same cores wait for each other's threads.
+                engine["cores"] = str(number % (os.cpu_count() or 1))
             write_own_settings(out / client.name, config, engine)
             own = ("site", "start", "--home", client.name)
             stack.enter_context(started(*own, folder=out, log=f"{client.name}.log"))
@@ -136,11 +144,12 @@ def main() -> None:
         wait_for(coordinator, out)
         used = cpu_seconds(os.getpid()) - before
     spent = {"seconds": round(time.monotonic() - began), "cpu_seconds": round(used)}
-    facts = {"engines": args.engines, **spent, **summary(out / "federation" / "run")}
+    facts = {"engines": args.engines, **spent, **summary(out)}
     args.result.write_text(json.dumps(facts, indent=1) + "\n")
     print((out / "federation.log").read_text()[-1500:])
 
 
 if __name__ == "__main__":
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    end_on_sigterm()
     main()

@@ -19,8 +19,10 @@ from typing import Any
 import psutil
 
 import fedse
+from fedse.__main__ import end_on_sigterm
 from fedse.adapters.base import base_path
 from fedse.api.experiment import load_experiment
+from fedse.config.schema import Config
 from fedse.engine.server import running_engine
 from fedse.processes.cpu_time import cpu_seconds
 from fedse.store.buffer import Buffer
@@ -58,12 +60,15 @@ def say(event: str, facts: dict[str, Any]) -> None:
         print(time.strftime("%H:%M:%S"), json.dumps(facts), flush=True)
 
 
-def generated(result: fedse.RunResult) -> dict[str, int]:
-    """Tokens the agents sampled and read in all games of the run, demonstrations not counted."""
-    name, sampled, read = result.config.run.name, 0, 0
-    for client in result.config.clients:
-        buffer = Buffer(result.path / "clients" / client.name / "buffer.db")
-        for game in buffer.played(name):
+def generated(config: Config, homes: Path) -> dict[str, int]:
+    """Tokens the agents sampled and read in all games of the run, demonstrations not counted.
+
+    `homes` has a folder for each client.
+    """
+    sampled, read = 0, 0
+    for client in config.clients:
+        buffer = Buffer(homes / client.name / "buffer.db")
+        for game in buffer.played(config.run.name):
             turns = game.episode.turns if game.episode else ()
             sampled += sum(len(turn.action_ids) for turn in turns)
             read += sum(len(turn.context_ids) for turn in turns)
@@ -85,7 +90,8 @@ def summary(result: fedse.RunResult, cpu: dict[str, float]) -> dict[str, Any]:
         one.index: {client: stats.steps for client, stats in one.stats.items()}
         for one in result.rounds
     }
-    return {"curve": curve, "steps": steps, "tokens": generated(result), "cpu_seconds": cpu}
+    tokens = generated(result.config, result.path / "clients")
+    return {"curve": curve, "steps": steps, "tokens": tokens, "cpu_seconds": cpu}
 
 
 def cpu_of_children() -> float:
@@ -132,4 +138,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    end_on_sigterm()
     main()

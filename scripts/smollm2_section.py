@@ -32,12 +32,33 @@ def curve_of(runs: Iterable[Mapping[str, Any]]) -> Curve:
     return curve
 
 
-def curves(found: Mapping[str, Any]) -> dict[str, Curve]:
-    runs = found["runs"]
+def runs_of(found: Mapping[str, Any], method: str) -> list[Mapping[str, Any]]:
+    """The runs of a method; of a seed that `fedse run` was not used for, the federation's."""
+    runs = [run for name, run in found["runs"].items() if name.startswith(method)]
+    if method == "fed-se":
+        runs += [
+            _as_run(one) for one in federations() if f"fed-se-{one['seed']}" not in found["runs"]
+        ]
+    return runs
+
+
+def federations() -> list[dict[str, Any]]:
+    """What real federations brought, each seed once."""
+    read = [json.loads(file.read_text()) for file in FEDERATED.values() if file.is_file()]
+    return list({one["seed"]: one for one in reversed(read)}.values())
+
+
+def _as_run(federation: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        method: curve_of(run for name, run in runs.items() if name.startswith(method))
-        for method in METHODS
+        "curve": federation["curve"],
+        "steps": {round: one["steps"] for round, one in federation["rounds"].items()},
+        "tokens": federation["tokens"],
+        "cpu_seconds": {"all": federation["cpu_seconds"]},
     }
+
+
+def curves(found: Mapping[str, Any]) -> dict[str, Curve]:
+    return {method: curve_of(runs_of(found, method)) for method in METHODS}
 
 
 def seeds_of(found: Mapping[str, Any]) -> list[int]:
@@ -81,7 +102,7 @@ def costs(found: Mapping[str, Any]) -> str:
         "|---|---|---|---|---|",
     ]
     for method in METHODS:
-        runs = [run for name, run in found["runs"].items() if name.startswith(method)]
+        runs = runs_of(found, method)
         sampled, read = (sum(run["tokens"][key] for run in runs) for key in ("sampled", "read"))
         steps = {client: 0 for run in runs for by in run["steps"].values() for client in by}
         for run in runs:
@@ -97,8 +118,8 @@ def costs(found: Mapping[str, Any]) -> str:
 
 def federated() -> str:
     rows = [
-        "| sites behind | warm start | last round | votes | minutes | CPU-hours |",
-        "|---|---|---|---|---|---|",
+        "| sites behind | seed | warm start | last round | votes | minutes | CPU-hours |",
+        "|---|---|---|---|---|---|---|",
     ]
     for name, file in FEDERATED.items():
         if file.is_file():
@@ -107,7 +128,8 @@ def federated() -> str:
             ends = [_cell(micro(list(curve[round].values()))) for round in (warm, max(curve))]
             votes = sum(len(one["voters"]) for one in found["rounds"].values())
             spent = f"{found['seconds'] / 60:.0f} | {found['cpu_seconds'] / 3600:.1f}"
-            rows.append(f"| {name} | {ends[0]} | {ends[1]} | {votes} | {spent} |")
+            at = f"{name} | {found['seed']}"
+            rows.append(f"| {at} | {ends[0]} | {ends[1]} | {votes} | {spent} |")
     return "\n".join(rows)
 
 
@@ -134,7 +156,7 @@ Newcombe's interval for independent proportions.
 {costs(found)}
 
 The same experiment as a real federation (`scripts/federate_smollm2.py`): a SuperLink, three
-SuperNodes, one process and one folder per site, seed {seeds_of(found)[0]}.
+SuperNodes, one process and one folder per site.
 
 {federated()}
 """
