@@ -28,7 +28,7 @@ class Gated(NamedTuple):
     record: GateRecord
 
 
-def gate(panel: "Panel", current: Adapter, merge: Merge) -> Gated:
+def gate(panel: "PlayingSites", current: Adapter, merge: Merge) -> Gated:
     """The merge of as many votes as possible that the sites do not find worse than `current`."""
     before = panel.play(current)
     whole = merge(frozenset())
@@ -51,7 +51,7 @@ def gate(panel: "Panel", current: Adapter, merge: Merge) -> Gated:
     return Gated(stays, _record(first, refused=True))
 
 
-class Panel:
+class PlayingSites:
     """The sites that play a round's validation games: all but `skip`, `out` in quarantine."""
 
     def __init__(

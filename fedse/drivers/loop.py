@@ -14,7 +14,7 @@ from fedse.aggregate.factors import reply_spec, travelling_spec, with_resting_fa
 from fedse.aggregate.quarantine import StrikeHistory, quarantined, strike_history
 from fedse.aggregate.validate import cap_lessons, load_checked, shrink_to_bound
 from fedse.committed import Drift, Exclusion, RoundResult
-from fedse.drivers.gating import Panel, gate
+from fedse.drivers.gating import PlayingSites, gate
 from fedse.drivers.replies import ExpectedReply, exclusion_of
 from fedse.errors import RunError
 from fedse.ledger.chain import Ledger
@@ -73,7 +73,7 @@ def _round(
     merged, gated = _merge(run, index, current, answers), None
     if run.config.gate.episodes:
         without = partial(_merge_without, run, index, current, answers)
-        panel = Panel(run, ask, index, skip, out=len(_quarantined(run, past)))
+        panel = PlayingSites(run, ask, index, skip, out=len(_quarantined(run, past)))
         merged, gated = gate(panel, current, without)
     _record_evals(run, index - 1, merged, answers)
     excluded = (*merged.excluded, *faults)
