@@ -67,7 +67,7 @@ def explore(
         seed=seed,
         progress=progress,
     )
-    require_sound(played, max_broken=settings.max_broken)
+    require_sound(played, max_broken=settings.max_broken, hint=site.check)
     return played
 
 
@@ -87,7 +87,7 @@ def client_eval(
         max_turns=config.rollout.max_turns,
         seed=seed,
     )
-    require_sound(played, max_broken=config.rollout.max_broken)
+    require_sound(played, max_broken=config.rollout.max_broken, hint=site.check)
     won = sum(episode.success for episode in played)
     seconds = site.clock() - started
     return ClientStats(eval_played=len(played), eval_succeeded=won, eval_seconds=seconds)

@@ -62,6 +62,8 @@ class Site:
     """Lessons as any site of the same base model could learn from them."""
     home: Path | None = None
     """The client's own folder, where its ledger is kept; None = it keeps none."""
+    check: str = ""
+    """What to do when the client's episodes break; the environment is named as in the config."""
 
 
 class Answer(NamedTuple):

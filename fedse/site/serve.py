@@ -14,7 +14,6 @@ from fedse.ledger.record import note_answer
 from fedse.method.rounds import client_eval, client_round
 from fedse.method.site import Site
 from fedse.protocol import Request, SiteReply
-from fedse.site.open import check_hint
 from fedse.types import Adapter, AdapterSpec, ClientStats, ClientUpdate
 
 
@@ -68,8 +67,7 @@ def _work(
             return ClientUpdate(measured, None)
         update = client_round(current, site, config, round=request.round, emit=emit)
     except EnvError as error:
-        # The error names the environment by its own name; the hint uses the name in the config.
-        raise EnvError(str(error), hint=check_hint(config.client(site.client))) from error
+        raise EnvError(str(error), hint=error.hint or site.check) from error
     kept = {"eval_played", "eval_succeeded", "eval_seconds"}
     stats = update.stats.model_copy(update=measured.model_dump(include=kept))
     return ClientUpdate(stats, update.adapter)
