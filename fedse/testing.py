@@ -21,7 +21,7 @@ from fedse.errors import EnvError
 from fedse.method.rollout import rollout
 from fedse.method.site import Site, tasks_of
 from fedse.seeds import seed_of
-from fedse.site.open import recording
+from fedse.site.open import check_hint, recording
 from fedse.site.resume import KeepInBuffer
 from fedse.store.buffer import Buffer
 from fedse.types import Adapter, AdapterSpec, Fitted, Split, Task, TensorSpec, Trajectory
@@ -101,6 +101,7 @@ def open_toy_site(config: Config, client: str, home: Path, *, clock: Callable[[]
         clock,
         recording(partial(rollout, keep=keep), buffer, config),
         home=home,
+        check=check_hint(member),
     )
 
 

@@ -36,16 +36,17 @@ def runs_of(found: Mapping[str, Any], method: str) -> list[Mapping[str, Any]]:
     """The runs of a method; of a seed that `fedse run` was not used for, the federation's."""
     runs = [run for name, run in found["runs"].items() if name.startswith(method)]
     if method == "fed-se":
+        by_seed = {one["seed"]: one for one in reversed(federations().values())}
         runs += [
-            _as_run(one) for one in federations() if f"fed-se-{one['seed']}" not in found["runs"]
+            _as_run(by_seed[seed]) for seed in by_seed if f"fed-se-{seed}" not in found["runs"]
         ]
     return runs
 
 
-def federations() -> list[dict[str, Any]]:
-    """What real federations brought, each seed once."""
-    read = [json.loads(file.read_text()) for file in FEDERATED.values() if file.is_file()]
-    return list({one["seed"]: one for one in reversed(read)}.values())
+def federations() -> dict[str, dict[str, Any]]:
+    """What stands between sites and engine -> what that real federation brought."""
+    there = {name: file for name, file in FEDERATED.items() if file.is_file()}
+    return {name: json.loads(file.read_text()) for name, file in there.items()}
 
 
 def _as_run(federation: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,15 +122,13 @@ def federated() -> str:
         "| sites behind | seed | warm start | last round | votes | minutes | CPU-hours |",
         "|---|---|---|---|---|---|---|",
     ]
-    for name, file in FEDERATED.items():
-        if file.is_file():
-            found = json.loads(file.read_text())
-            curve, warm = curve_of([found]), found["warm"]
-            ends = [_cell(micro(list(curve[round].values()))) for round in (warm, max(curve))]
-            votes = sum(len(one["voters"]) for one in found["rounds"].values())
-            spent = f"{found['seconds'] / 60:.0f} | {found['cpu_seconds'] / 3600:.1f}"
-            at = f"{name} | {found['seed']}"
-            rows.append(f"| {at} | {ends[0]} | {ends[1]} | {votes} | {spent} |")
+    for name, found in federations().items():
+        curve, warm = curve_of([found]), found["warm"]
+        ends = [_cell(micro(list(curve[round].values()))) for round in (warm, max(curve))]
+        votes = sum(len(one["voters"]) for one in found["rounds"].values())
+        spent = f"{found['seconds'] / 60:.0f} | {found['cpu_seconds'] / 3600:.1f}"
+        at = f"{name} | {found['seed']}"
+        rows.append(f"| {at} | {ends[0]} | {ends[1]} | {votes} | {spent} |")
     return "\n".join(rows)
 
 

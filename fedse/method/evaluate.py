@@ -103,7 +103,7 @@ def play_held_out(
         max_turns=config.rollout.max_turns,
         seed=seed,
     )
-    require_sound(played, max_broken=config.rollout.max_broken)
+    require_sound(played, max_broken=config.rollout.max_broken, hint=site.check)
     return played
 
 

@@ -78,7 +78,7 @@ def explore(
             seed=seed,
             progress=progress,
         )
-    require_sound(played, max_broken=settings.max_broken)
+    require_sound(played, max_broken=settings.max_broken, hint=site.check)
     return played
 
 

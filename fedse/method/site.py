@@ -77,6 +77,8 @@ class Site:
     """The client's own folder, where its ledger is kept; None = it keeps none."""
     keep: Callable[[str, int, Adapter], None] = lambda name, round, adapter: None
     """Keeps an adapter of a round at the client, by a name such as `personal`; it never leaves."""
+    check: str = ""
+    """What to do when the client's episodes break; the environment is named as in the config."""
 
 
 class Answer(NamedTuple):

@@ -57,10 +57,8 @@ def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], fl
     keep = KeepInBuffer(buffer, config, client, spec)
     play = recording(choose_play(env, encoder, keep, config, member), buffer, config)
     tasks = partial(tasks_of, env, member, config.splits)
-    keep_own = partial(keep_adapter, home)
-    site = Site(
-        client, spec, make, tasks, buffer, make_policy, fit, clock, play, prepare, home, keep_own
-    )
+    own = (client, spec, make, tasks, buffer, make_policy, fit, clock, play, prepare, home)
+    site = Site(*own, keep=partial(keep_adapter, home), check=check_hint(member))
     add_demonstrations(site, config)
     return site
 
@@ -159,9 +157,7 @@ def add_demonstrations(site: Site, config: Config) -> None:
     if count and not site.buffer.added(experiment, 0):
         seed = seed_of(config.run.seed, site.client, "demonstrations")
         games = choose_games(site.tasks("train"), count, seed=seed)
-        demonstrations = demonstrate(
-            games, site.make_env, hint=check_hint(config.client(site.client))
-        )
+        demonstrations = demonstrate(games, site.make_env, hint=site.check)
         site.buffer.add(demonstrations, experiment=experiment)
 
 

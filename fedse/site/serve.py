@@ -25,7 +25,6 @@ from fedse.method.rounds import client_round
 from fedse.method.site import Site
 from fedse.protocol import Request, SiteReply
 from fedse.site.onward import OnwardTraining
-from fedse.site.open import check_hint
 from fedse.types import Adapter, AdapterSpec, ClientStats, ClientUpdate
 
 
@@ -99,7 +98,6 @@ def _work(
             return ClientUpdate(measured, None)
         update = client_round(current, site, config, round=request.round, emit=emit)
     except EnvError as error:
-        # The error names the environment by its own name; the hint uses the name in the config.
-        raise EnvError(str(error), hint=check_hint(config.client(site.client))) from error
+        raise EnvError(str(error), hint=error.hint or site.check) from error
     stats = update.stats.model_copy(update=measured.model_dump(exclude_unset=True))
     return ClientUpdate(stats, update.adapter)

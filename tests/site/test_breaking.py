@@ -36,6 +36,13 @@ class Nameless(CoinWorld):
         raise KeyError(split)
 
 
+class Away(CoinWorld):
+    """Its server is not up, and it says what to do about that."""
+
+    def tasks(self, split):
+        raise EnvError("coin: no server", hint="start the coin server")
+
+
 def config(env: str, **sections: object) -> Config:
     client = {"name": "a", "env": f"{HERE}:{env}", "options": {"tasks": 5}}
     return Config.model_validate({"clients": [client], **sections})
@@ -75,6 +82,10 @@ def test_a_world_that_cannot_tell_its_tasks_is_the_fault_of_the_client(tmp_path:
     check = CHECK.replace("Closed", "Nameless")
     answer = asked(config("Nameless"), tmp_path)
     assert answer.fault == f"coin.tasks('train'): KeyError: 'train'; next: {check}"
+
+
+def test_a_world_that_gives_advice_is_not_talked_over(tmp_path: Path):
+    assert asked(config("Away"), tmp_path).fault == "coin: no server; next: start the coin server"
 
 
 def test_what_is_no_fault_of_the_environment_keeps_its_own_hint(tmp_path: Path):
