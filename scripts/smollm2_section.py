@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from fedse.stats.rates import Rate, change, micro
+from scripts.measure_transfer import Matrix, add, markdown
 from scripts.vega import BLUE, GREY, SCHEMA, VERMILLION
 
 FOLDER = Path(__file__).parents[1] / "docs" / "results"
 FOUND = FOLDER / "smollm2.json"
+ABROAD = FOLDER / "smollm2-transfer.json"
 FEDERATED = {
     "one server for all sites": FOLDER / "smollm2-shared.json",
     "a server for each site": FOLDER / "smollm2-each.json",
@@ -132,6 +134,16 @@ def federated() -> str:
     return "\n".join(rows)
 
 
+def at_home_and_abroad(by_method: Mapping[str, Curve]) -> str:
+    """The common agent and each lone one, in every world, after the last round."""
+    common, lone = (curve[max(curve)] for curve in by_method.values())
+    found: Matrix = {"everybody (fed-se)": {env: [*common[env]] for env in common}}
+    found |= {owner: {owner: [*lone[owner]]} for owner in lone}
+    for abroad in json.loads(ABROAD.read_text()).values():
+        add(found, abroad)
+    return markdown(found)
+
+
 def section() -> str:
     """Markdown, as it stands in docs/results.md."""
     found = json.loads(FOUND.read_text())
@@ -151,6 +163,10 @@ Newcombe's interval for independent proportions.
 {table(by_method, warm)}
 
 {by_environment(by_method, warm)}
+
+Every agent in every world after the last round (`scripts/transfer_smollm2.py`):
+
+{at_home_and_abroad(by_method)}
 
 {costs(found)}
 
