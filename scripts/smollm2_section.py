@@ -135,13 +135,16 @@ def federated() -> str:
 
 
 def at_home_and_abroad(by_method: Mapping[str, Curve]) -> str:
-    """The common agent and each lone one, in every world, after the last round."""
+    """The common agent and each lone one, in every world, after the last round; if measured."""
+    if not ABROAD.is_file():
+        return ""
     common, lone = (curve[max(curve)] for curve in by_method.values())
     found: Matrix = {"everybody (fed-se)": {env: [*common[env]] for env in common}}
     found |= {owner: {owner: [*lone[owner]]} for owner in lone}
     for abroad in json.loads(ABROAD.read_text()).values():
         add(found, abroad)
-    return markdown(found)
+    told = "Every agent in every world after the last round (`scripts/transfer_smollm2.py`):"
+    return f"\n{told}\n\n{markdown(found)}\n"
 
 
 def section() -> str:
@@ -163,11 +166,7 @@ Newcombe's interval for independent proportions.
 {table(by_method, warm)}
 
 {by_environment(by_method, warm)}
-
-Every agent in every world after the last round (`scripts/transfer_smollm2.py`):
-
 {at_home_and_abroad(by_method)}
-
 {costs(found)}
 
 The same experiment as a real federation (`scripts/federate_smollm2.py`): a SuperLink, three
