@@ -190,8 +190,9 @@ def figure() -> dict[str, Any]:
     found = json.loads(FOUND.read_text())
     x = {"field": "round", "type": "quantitative", "axis": {"tickMinStep": 1}}
     scale = {"domain": list(METHODS), "range": [BLUE, VERMILLION]}
-    color = {"field": "method", "type": "nominal", "scale": scale}
-    from_0_to_1 = {"type": "quantitative", "scale": {"domain": [0, 1]}}
+    legend = {"orient": "bottom", "title": None, "symbolOpacity": 1}
+    color = {"field": "method", "type": "nominal", "scale": scale, "legend": legend}
+    from_0_to_1 = {"type": "quantitative", "scale": {"domain": [0, 1]}, "title": "success"}
     band = {"x": x, "y": {"field": "low", **from_0_to_1}, "y2": {"field": "high"}, "color": color}
     line = {"x": x, "y": {"field": "success", **from_0_to_1}, "color": color}
     start = {"x": {"datum": found["config"]["warmstart"]["rounds"], "type": "quantitative"}}
