@@ -9,8 +9,11 @@ import argparse
 import json
 import tempfile
 import time
+from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 
+import fedse
 from fedse.config.schema import Config
 from fedse.events import silent
 from fedse.method.rounds import client_eval
@@ -18,10 +21,10 @@ from fedse.reproduce.jobs import key_of
 from fedse.reproduce.tables import TABLES, jobs_of
 from fedse.site.open import open_site
 from fedse.stats.rates import Rate
-from fedse.store.run_folder import open_run
 from fedse.types import Adapter
 
 Matrix = dict[str, dict[str, list[int]]]
+"""Owner of an adapter -> client -> held-out games won and played there."""
 
 
 def main() -> None:
@@ -43,14 +46,24 @@ def played(root: Path, seed: int) -> Matrix:
     owners = {job.clients[0].name: job for job in _jobs("local-evolve", seed)}
     adapters = {"everybody (fed-se)": _adapter(root, federated)}
     adapters |= {name: _adapter(root, config) for name, config in owners.items()}
-    matrix: Matrix = {owner: {} for owner in adapters}
+    matrix: Matrix = {}
     for client in federated.clients:
-        with tempfile.TemporaryDirectory() as home:
-            site = open_site(federated, client.name, Path(home), clock=time.time)
-            for owner, adapter in adapters.items():
-                stats = client_eval(adapter, site, federated, round=1, emit=silent)
-                matrix[owner][client.name] = [stats.eval_succeeded, stats.eval_played]
+        add(matrix, play_at(client.name, adapters, federated))
     return matrix
+
+
+def play_at(client: str, adapters: Mapping[str, Adapter], config: Config) -> Matrix:
+    """What each owner's adapter wins of this client's held-out games."""
+    with tempfile.TemporaryDirectory() as home:
+        site = open_site(config, client, Path(home), clock=time.time)
+        with closing(site.buffer):
+            found = {
+                owner: client_eval(adapter, site, config, round=1, emit=silent)
+                for owner, adapter in adapters.items()
+            }
+    return {
+        owner: {client: [stats.eval_succeeded, stats.eval_played]} for owner, stats in found.items()
+    }
 
 
 def _jobs(label: str, seed: int) -> list[Config]:
@@ -59,11 +72,7 @@ def _jobs(label: str, seed: int) -> list[Config]:
 
 
 def _adapter(root: Path, config: Config) -> Adapter:
-    run = open_run(root / "runs" / key_of(config), clock=time.time)
-    try:
-        return run.adapter(config.run.rounds)
-    finally:
-        run.close()
+    return fedse.load_adapter(root / "runs" / key_of(config), round=config.run.rounds)
 
 
 def add(total: Matrix, more: Matrix) -> None:
