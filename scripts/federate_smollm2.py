@@ -31,9 +31,11 @@ from fedse.engine.server import running_engine
 from fedse.ports import free_ports
 from fedse.processes.cpu_time import cpu_seconds
 from fedse.results.outcome import result_of
+from fedse.waiting import wait_until
 from scripts.run_smollm2 import CONFIG, generated, won_and_played
 
 LOOK_SECONDS = 20.0
+START_SECONDS = 120.0
 FEDSE = (sys.executable, "-m", "fedse")
 
 
@@ -131,6 +133,12 @@ def main() -> None:
             base = base_path(config.model.base)
             url = stack.enter_context(running_engine(config, base, out / "engine", tell=print))
             engine = {"url": url, "folder": str(out / "handed-over")}
+        coordinator = stack.enter_context(
+            started("federation", "start", "--plain", folder=out, log="federation.log")
+        )
+        # Not before it listens: a site's engine could take the port of one that is started again.
+        log = out / "federation.log"
+        wait_until(lambda: log.stat().st_size > 0, seconds=START_SECONDS, every=1.0)
         for number, client in enumerate(config.clients):
             if args.engines == "each":
                 # Servers that compute on the same cores wait for each other's threads.
@@ -138,9 +146,6 @@ def main() -> None:
             write_own_settings(out / client.name, config, engine)
             own = ("site", "start", "--home", client.name)
             stack.enter_context(started(*own, folder=out, log=f"{client.name}.log"))
-        coordinator = stack.enter_context(
-            started("federation", "start", "--plain", folder=out, log="federation.log")
-        )
         wait_for(coordinator, out)
         used = cpu_seconds(os.getpid()) - before
     spent = {"seconds": round(time.monotonic() - began), "cpu_seconds": round(used)}

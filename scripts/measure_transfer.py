@@ -9,8 +9,12 @@ import argparse
 import json
 import tempfile
 import time
+from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 
+import fedse
+from fedse.config.schema import Config
 from fedse.events import silent
 from fedse.method.evaluate import client_eval
 from fedse.reproduce.jobs import key_of
@@ -18,10 +22,10 @@ from fedse.reproduce.pinned import TABLES
 from fedse.reproduce.tables import Job, jobs_of
 from fedse.site.open import open_site
 from fedse.stats.rates import Rate
-from fedse.store.run_folder import open_run
 from fedse.types import Adapter
 
 Matrix = dict[str, dict[str, list[int]]]
+"""Owner of an adapter -> client -> held-out games won and played there."""
 
 
 def main() -> None:
@@ -44,14 +48,24 @@ def played(root: Path, seed: int) -> Matrix:
     adapters = {"everybody (fed-se)": _adapter(root, together)}
     adapters |= {name: _adapter(root, job) for name, job in owners.items()}
     federated = together.config
-    matrix: Matrix = {owner: {} for owner in adapters}
+    matrix: Matrix = {}
     for client in federated.clients:
-        with tempfile.TemporaryDirectory() as home:
-            site = open_site(federated, client.name, Path(home), clock=time.time)
-            for owner, adapter in adapters.items():
-                stats = client_eval(adapter, site, federated, round=1, emit=silent)
-                matrix[owner][client.name] = [stats.eval_succeeded, stats.eval_played]
+        add(matrix, play_at(client.name, adapters, federated))
     return matrix
+
+
+def play_at(client: str, adapters: Mapping[str, Adapter], config: Config) -> Matrix:
+    """What each owner's adapter wins of this client's held-out games."""
+    with tempfile.TemporaryDirectory() as home:
+        site = open_site(config, client, Path(home), clock=time.time)
+        with closing(site.buffer):
+            found = {
+                owner: client_eval(adapter, site, config, round=1, emit=silent)
+                for owner, adapter in adapters.items()
+            }
+    return {
+        owner: {client: [stats.eval_succeeded, stats.eval_played]} for owner, stats in found.items()
+    }
 
 
 def _jobs(label: str, seed: int) -> list[Job]:
@@ -60,11 +74,7 @@ def _jobs(label: str, seed: int) -> list[Job]:
 
 
 def _adapter(root: Path, job: Job) -> Adapter:
-    run = open_run(root / "runs" / key_of(job), clock=time.time)
-    try:
-        return run.adapter(job.config.run.rounds)
-    finally:
-        run.close()
+    return fedse.load_adapter(root / "runs" / key_of(job), round=job.config.run.rounds)
 
 
 def add(total: Matrix, more: Matrix) -> None:

@@ -149,7 +149,9 @@ COMPATIBILITY: dict[str, dict[str, str]] = {
     "Models and training": {
         **dict.fromkeys(("torch", "transformers", "peft", "safetensors"), ALL),
         "trl": SKIPPED,
-        "vllm": "nowhere; not used",
+        **dict.fromkeys(("accelerate", "httpx"), ALL),
+        "bitsandbytes": f"version 0.50.2 by hand; {SKIPPED}",
+        "vllm": "version 0.32.0 (CPU) by `scripts/real_engine.sh`; CI skips these tests by name",
     },
     "Federation": {
         "flwr": "CI: simulation, deployment with TLS and node keys",

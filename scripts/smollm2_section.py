@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from fedse.stats.rates import Rate, change, micro
+from scripts.measure_transfer import Matrix, add, markdown
 from scripts.vega import BLUE, GREY, SCHEMA, VERMILLION
 
 FOLDER = Path(__file__).parents[1] / "docs" / "results"
 FOUND = FOLDER / "smollm2.json"
+ABROAD = FOLDER / "smollm2-transfer.json"
 FEDERATED = {
     "one server for all sites": FOLDER / "smollm2-shared.json",
     "a server for each site": FOLDER / "smollm2-each.json",
@@ -132,6 +134,19 @@ def federated() -> str:
     return "\n".join(rows)
 
 
+def at_home_and_abroad(by_method: Mapping[str, Curve]) -> str:
+    """The common agent and each lone one, in every world, after the last round; if measured."""
+    if not ABROAD.is_file():
+        return ""
+    common, lone = (curve[max(curve)] for curve in by_method.values())
+    found: Matrix = {"everybody (fed-se)": {env: [*common[env]] for env in common}}
+    found |= {owner: {owner: [*lone[owner]]} for owner in lone}
+    for abroad in json.loads(ABROAD.read_text()).values():
+        add(found, abroad)
+    told = "Every agent in every world after the last round (`scripts/transfer_smollm2.py`):"
+    return f"\n{told}\n\n{markdown(found)}\n"
+
+
 def section() -> str:
     """Markdown, as it stands in docs/results.md."""
     found = json.loads(FOUND.read_text())
@@ -151,7 +166,7 @@ Newcombe's interval for independent proportions.
 {table(by_method, warm)}
 
 {by_environment(by_method, warm)}
-
+{at_home_and_abroad(by_method)}
 {costs(found)}
 
 The same experiment as a real federation (`scripts/federate_smollm2.py`): a SuperLink, three
@@ -175,8 +190,9 @@ def figure() -> dict[str, Any]:
     found = json.loads(FOUND.read_text())
     x = {"field": "round", "type": "quantitative", "axis": {"tickMinStep": 1}}
     scale = {"domain": list(METHODS), "range": [BLUE, VERMILLION]}
-    color = {"field": "method", "type": "nominal", "scale": scale}
-    from_0_to_1 = {"type": "quantitative", "scale": {"domain": [0, 1]}}
+    legend = {"orient": "bottom", "title": None, "symbolOpacity": 1}
+    color = {"field": "method", "type": "nominal", "scale": scale, "legend": legend}
+    from_0_to_1 = {"type": "quantitative", "scale": {"domain": [0, 1]}, "title": "success"}
     band = {"x": x, "y": {"field": "low", **from_0_to_1}, "y2": {"field": "high"}, "color": color}
     line = {"x": x, "y": {"field": "success", **from_0_to_1}, "color": color}
     start = {"x": {"datum": found["config"]["warmstart"]["rounds"], "type": "quantitative"}}
