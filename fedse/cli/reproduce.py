@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from fedse.api.checks import require_machine, require_members
+from fedse.cli.run import Set
 from fedse.errors import ConfigError, Interrupted
 from fedse.reproduce.jobs import Found, do_jobs
 from fedse.reproduce.pinned import TABLES
@@ -32,6 +34,10 @@ def reproduce_verb(
     *,
     quick: Annotated[bool, Parameter(help="Two or three of the arms, three seeds.")] = False,
     seeds: Annotated[int | None, Parameter(help="How many; quick 3, else the table's.")] = None,
+    first_seed: Annotated[
+        int, Parameter(help="Of the published ones 0; a trial takes others.")
+    ] = 0,
+    set_: Set = [],  # noqa: B006  only read
     jobs: Annotated[int | None, Parameter(help="Processes; default one per core.")] = None,
     out: Annotated[Path | None, Parameter(help="Folder for runs and results.")] = None,
     json: Annotated[bool, Parameter(help="Print the result file.", show_default=False)] = False,
@@ -44,49 +50,63 @@ def reproduce_verb(
             hint=f"did you mean {near!r}?" if near else "",
         )
     count = seeds if seeds is not None else QUICK_SEEDS if quick else TABLES[table].seeds
-    if count < 1:
-        raise ConfigError(f"--seeds must be at least 1, got {count}")
+    if count < 1 or first_seed < 0:
+        given = f"--seeds {count} --first-seed {first_seed}"
+        raise ConfigError(f"expected one seed or more, the first at least 0, got {given}")
     require_machine("local")
     root = out if out is not None else runs_root(os.environ).parent / "reproduce"
+    workers, chosen = jobs or os.cpu_count() or 1, range(first_seed, first_seed + count)
     try:
-        result = make(table, count, root, quick=quick, jobs=jobs or os.cpu_count() or 1)
+        result = make(table, chosen, root, quick=quick, jobs=workers, changed=set_)
     except KeyboardInterrupt:
         raise Interrupted(
             "stopped; finished experiments and committed rounds are kept",
             hint="the same command continues from there",
         ) from None
-    name = f"{table}-quick" if quick else table
-    body = result.model_dump_json() + "\n"
-    write_durably(root / f"{name}.json", body.encode())
+    trial = "-trial" if set_ or first_seed else ""
+    _write(result, root, f"{table}{'-quick' if quick else ''}{trial}")
+    print(_json(result) if json else text(result, None if trial else expected(table)))
+
+
+def _write(result: TableResult, root: Path, name: str) -> None:
+    write_durably(root / f"{name}.json", _json(result).encode())
     write_durably(root / f"{name}.md", markdown(result).encode())
-    print(body if json else text(result, expected(table)))
-    print(f"\nresult file  {root / name}.json", file=sys.stderr)
+    print(f"result file  {root / name}.json\n", file=sys.stderr)
 
 
-def make(table: str, seeds: int, root: Path, *, quick: bool, jobs: int) -> TableResult:
-    """The result of the table, every experiment in `root` finished."""
+def _json(result: TableResult) -> str:
+    return result.model_dump_json() + "\n"
+
+
+def make(
+    table: str, seeds: range, root: Path, *, quick: bool, jobs: int, changed: Sequence[str] = ()
+) -> TableResult:
+    """The result of the table, every experiment in `root` finished.
+
+    `changed`: settings as `section.key=value` that replace the pinned ones.
+    """
     wanted = arms_of(TABLES[table], quick=quick)
-    todo = jobs_of(wanted, range(seeds))
+    todo = jobs_of(wanted, seeds, changed)
     for config in {job.arm: job.config for job in todo}.values():
         require_members(config)
     outcomes = do_jobs(todo, root, workers=jobs, tell=_print_progress)
     return TableResult(
         table=table,
         quick=quick,
-        worlds={
-            arm.label: {
-                client.name: client.env
-                for job in todo
-                if job.arm == arm.label
-                for client in job.config.clients
-            }
-            for arm in wanted
-        },
+        worlds=_worlds(todo),
         arms=gather(todo, outcomes),
         questions=[(q.better, q.worse) for q in questions_of(TABLES[table], wanted)],
         config=todo[0].config.model_dump(mode="json"),
         versions=installed_versions(),
     )
+
+
+def _worlds(jobs: Sequence[Job]) -> dict[str, dict[str, str]]:
+    """Arm -> client -> environment."""
+    worlds: dict[str, dict[str, str]] = {}
+    for job in jobs:
+        worlds.setdefault(job.arm, {}).update({one.name: one.env for one in job.config.clients})
+    return worlds
 
 
 def expected(table: str) -> TableResult | None:

@@ -8,7 +8,7 @@ with the steps of all of them together or with as many as one site takes.
 from collections.abc import Mapping
 
 from fedse.reproduce.attackers import HARMS, Attack
-from fedse.reproduce.tables import PinnedTable, Question, TableArm, World
+from fedse.reproduce.tables import Gap, PinnedTable, Question, TableArm, World
 
 # A fifth of what the experiment files say, for one trainer that stands for five sites.
 A_SITES_STEPS = {"train.steps": 16}
@@ -173,6 +173,10 @@ TABLES: Mapping[str, PinnedTable] = {
             Question("central-evolve, a site's steps", "fed-se"),
         ),
         ("fed-se", "local-evolve"),
+        gaps=(
+            Gap("local-evolve", "fed-se", "central-evolve"),
+            Gap("local-evolve", "fed-se", "central-evolve, a site's steps"),
+        ),
     ),
     "newcomer": PinnedTable(
         "A newcomer without a success of its own, and sites of unequal size: who gains?",

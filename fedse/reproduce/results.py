@@ -10,7 +10,9 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from fedse.reproduce.jobs import Found, key_of
-from fedse.reproduce.tables import Job, Question
+from fedse.reproduce.pinned import TABLES
+from fedse.reproduce.tables import Gap, Job, Question
+from fedse.stats.gap import GapClosed, gap_closed
 from fedse.stats.paired import (
     Blocks,
     Differences,
@@ -205,6 +207,21 @@ def answers(result: TableResult) -> list[AnswerTo]:
         )
         for question in questions
     ]
+
+
+def gaps(result: TableResult) -> dict[Gap, GapClosed]:
+    """The gaps of the table whose three arms were done, all games together."""
+    asked = [gap for gap in TABLES[result.table].gaps if {*gap} <= {*result.arms}]
+    return {
+        gap: gap_closed(*(_all_games(result, arm) for arm in gap), seed=BOOTSTRAP_SEED)
+        for gap in asked
+    }
+
+
+def _all_games(result: TableResult, arm: str) -> Blocks:
+    """Per seed the games of all clients, one after another."""
+    groups = _blocks(result, arm).values()
+    return [[won for block in blocks for won in block] for blocks in zip(*groups, strict=True)]
 
 
 def _difference(result: TableResult, question: Question) -> Differences:

@@ -3,7 +3,7 @@
 An arm is a method applied to a pinned experiment file; everything else follows from the seed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any, Literal, NamedTuple
 
@@ -45,6 +45,14 @@ class Question(NamedTuple):
     worse: str
 
 
+class Gap(NamedTuple):
+    """How much of the way from `lower` to `upper` does `middle` go?"""
+
+    lower: str
+    middle: str
+    upper: str
+
+
 class PinnedTable(NamedTuple):
     title: str
     arms: tuple[TableArm, ...]
@@ -53,6 +61,7 @@ class PinnedTable(NamedTuple):
     quick: tuple[str, ...] = ()
     """Labels of the arms the quick form has; all where empty."""
     seeds: int = 5
+    gaps: tuple[Gap, ...] = ()
 
 
 class Job(NamedTuple):
@@ -82,22 +91,25 @@ def questions_of(table: PinnedTable, arms: list[TableArm]) -> list[Question]:
     return [question for question in table.questions if {*question} <= here]
 
 
-def jobs_of(arms: list[TableArm], seeds: range) -> list[Job]:
-    """All experiments, seed by seed, so that an unfinished table is one of fewer seeds."""
+def jobs_of(arms: list[TableArm], seeds: range, changed: Sequence[str] = ()) -> list[Job]:
+    """All experiments, seed by seed, so that an unfinished table is one of fewer seeds.
+
+    `changed`: settings as `section.key=value` that replace those of the experiment files.
+    """
     return [
         Job(arm.label, seed, config, arm.record, arm.round, arm.only, arm.attack)
         for seed in seeds
         for arm in arms
-        for config in apply_method(config_of(arm, seed), arm.method)
+        for config in apply_method(config_of(arm, seed, changed), arm.method)
         if _counts(arm, config)
     ]
 
 
-def config_of(arm: TableArm, seed: int) -> Config:
+def config_of(arm: TableArm, seed: int, changed: Sequence[str] = ()) -> Config:
     """The experiment of an arm, before its method is applied."""
     name = f"{arm.world}.toml"
     text = files("fedse.reproduce").joinpath(name).read_text(encoding="utf-8")
-    whole = with_settings(parse_config(text, name), {**arm.settings, "run.seed": seed})
+    whole = with_settings(parse_config(text, name, changed), {**arm.settings, "run.seed": seed})
     present = tuple(client for client in whole.clients if client.name not in arm.without)
     return whole.model_copy(update={"clients": present})
 

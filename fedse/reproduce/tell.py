@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from math import isfinite
 
 from fedse.reproduce.pinned import TABLES
-from fedse.reproduce.results import AnswerTo, Line, TableResult, agrees, answers, lines
-from fedse.reproduce.tables import arms_of
+from fedse.reproduce.results import AnswerTo, Line, TableResult, agrees, answers, gaps, lines
+from fedse.reproduce.tables import Gap, arms_of
+from fedse.stats.gap import GapClosed
 from fedse.stats.paired import Difference
 from fedse.stats.rates import Rate
 from fedse.stats.verdict import ComparisonVerdict, p_text
@@ -21,7 +22,8 @@ def text(got: TableResult, expected: TableResult | None) -> str:
     width = max(len(arm) for arm in got.arms)
     body = [_text_line(line, published.get(line.arm), width) for line in lines(got)]
     same = _same_bits(got, expected) if expected else ""
-    return "\n".join([*head, *body, "", *map(sentence, answers(got)), *([same] if same else [])])
+    found = [*map(sentence, answers(got)), *(_gap(gap, part) for gap, part in gaps(got).items())]
+    return "\n".join([*head, *body, "", *found, *([same] if same else [])])
 
 
 def _left_out(got: TableResult) -> list[str]:
@@ -77,6 +79,14 @@ def sentence(answer: AnswerTo) -> str:
     return f"{better} against {worse}: {size}"
 
 
+def _gap(gap: Gap, closed: GapClosed) -> str:
+    way = f"of the gap between {gap.lower} and {gap.upper}"
+    if not (isfinite(closed.low) and isfinite(closed.value)):
+        return f"{gap.middle} closes no share {way} that can be told: the gap may be nothing"
+    share = f"{closed.value:.0%} ({closed.low:.0%} to {closed.high:.0%})"
+    return f"{gap.middle} closes {share} {way}"
+
+
 def markdown(result: TableResult) -> str:
     """The table as a section of the docs."""
     title = TABLES[result.table].title
@@ -91,7 +101,8 @@ def markdown(result: TableResult) -> str:
         _arms_table(lines(result)),
         _questions_table(answers(result)),
     ]
-    more = [_gate_table(result), _averaging_table(result)]
+    closed = "\n".join(f"- {_gap(gap, share)}." for gap, share in gaps(result).items())
+    more = [closed, _gate_table(result), _averaging_table(result)]
     return "\n\n".join([*parts, *filter(None, more)]) + "\n"
 
 

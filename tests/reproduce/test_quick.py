@@ -13,11 +13,11 @@ pytestmark = pytest.mark.reproduction
 
 @pytest.mark.timeout(1800)
 def test_exploring_beats_the_demonstrations_alone(tmp_path: Path):
-    result = make("main", QUICK_SEEDS, tmp_path, quick=True, jobs=2)
+    result = make("main", range(QUICK_SEEDS), tmp_path, quick=True, jobs=2)
     by_question = {answer.question.worse: answer.found.micro for answer in answers(result)}
     assert by_question["fedit"].value > 0
     start = {line.arm: line for line in lines(result)}["fed-se"]
     assert start.after.value > start.before.value
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "found").iterdir()}
-    assert make("main", QUICK_SEEDS, tmp_path, quick=True, jobs=2) == result
+    assert make("main", range(QUICK_SEEDS), tmp_path, quick=True, jobs=2) == result
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "found").iterdir()} == before

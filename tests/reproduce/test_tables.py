@@ -9,7 +9,7 @@ from fedse.config.methods import with_settings
 from fedse.reproduce.attackers import Attack
 from fedse.reproduce.jobs import RECORDS, Found, key_of
 from fedse.reproduce.pinned import TABLES
-from fedse.reproduce.results import TableResult, agrees, answers, gather, lines
+from fedse.reproduce.results import TableResult, agrees, answers, gaps, gather, lines
 from fedse.reproduce.tables import Job, arms_of, jobs_of, questions_of
 from fedse.reproduce.tell import markdown, text
 from fedse.stats.rates import Rate
@@ -91,6 +91,27 @@ def test_an_arm_two_tables_share_is_done_once():
     assert related["together"] != related["together, own beside the others"]
     # Lone clients are five experiments each.
     assert len(set.union(*main.values())) == 3 + 2 * 5
+
+
+def test_a_gap_is_told_where_its_three_arms_were_done():
+    """fed-se wins three games of four, all others one: there is nothing between the others."""
+    whole, quick = made_up("one-world"), made_up("one-world", quick=True)
+    assert len(gaps(whole)) == 2
+    assert not gaps(quick)
+    assert markdown(whole).count("no share of the gap between local-evolve and central") == 2
+    arms = {**whole.arms, "central-evolve": whole.arms["fed-se"]}
+    risen = whole.model_copy(update={"arms": arms})
+    assert "fed-se closes 100% (100% to 100%) of the gap between local-evolve and" in text(
+        risen, None
+    )
+
+
+def test_a_trial_changes_the_settings_of_every_arm():
+    arms = arms_of(TABLES["related"], quick=False)
+    jobs = jobs_of(arms, range(100, 102), ["train.steps=7"])
+    assert {job.config.train.steps for job in jobs} == {7}
+    assert {job.seed for job in jobs} == {100, 101}
+    assert not {key_of(job) for job in jobs} & {key_of(job) for job in jobs_of(arms, range(102))}
 
 
 def test_a_key_is_the_settings_without_the_name_and_the_processes():
