@@ -12,6 +12,8 @@ from fedse.reproduce.tables import Gap, PinnedTable, Question, TableArm, World
 
 # A fifth of what the experiment files say, for one trainer that stands for five sites.
 A_SITES_STEPS = {"train.steps": 16}
+# The longest updates are shortened, as they are unless a file says otherwise.
+UNDER_ATTACK = {"personal.steps": 0, "aggregate.clip": "median"}
 GATE = {"splits.validation": 0.2, "gate.episodes": 40, "gate.liars": 2}
 SITES = tuple(f"maze-{number}" for number in range(1, 6))
 
@@ -98,7 +100,7 @@ def _merge(label: str, **settings: object) -> TableArm:
 def _attacked(kind: str, count: int, *, gate: bool) -> TableArm:
     attackers, honest = SITES[:count], SITES[count:]
     label = f"{kind}, {count} of 5" + (", gate" if gate else "")
-    settings = {**(GATE if gate else {}), "personal.steps": 0}
+    settings = {**(GATE if gate else {}), **UNDER_ATTACK}
     return TableArm(
         label,
         settings=settings,
@@ -109,7 +111,7 @@ def _attacked(kind: str, count: int, *, gate: bool) -> TableArm:
 
 
 def _honest(label: str, **settings: object) -> TableArm:
-    return TableArm(label, settings={"personal.steps": 0, **settings}, world="one-world")
+    return TableArm(label, settings={**UNDER_ATTACK, **settings}, world="one-world")
 
 
 ATTACKS = tuple(
