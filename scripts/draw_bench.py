@@ -44,7 +44,7 @@ PANELS = (
         "at least",
         (
             Comparison("play / bare vLLM server", "rollout", "bare", 0.95),
-            Comparison("play / transformers generate()", "rollout", "generate"),
+            Comparison("play / transformers generate()", "generate", "generate"),
             Comparison("train / bare PEFT loop", "train", "bare", 0.95),
         ),
     ),

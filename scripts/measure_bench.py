@@ -25,10 +25,11 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 SMOLLM2 = "configs/smollm2.toml"
 COMMANDS = {
-    "rollout": f"fedse bench rollout {SMOLLM2} --set rollout.context=1024 --generate",
+    "rollout": f"fedse bench rollout {SMOLLM2} --set rollout.context=1024 --repeats 6",
+    "generate": f"fedse bench rollout {SMOLLM2} --set rollout.context=1024 --generate",
     "train": f"fedse bench train {SMOLLM2} --cpu-time",
     "merge": "fedse bench merge",
-    "round": "fedse bench round --turns 2",
+    "round": "fedse bench round --turns 1",
 }
 """What docs/explanation/speed.md says too."""
 PACKAGES = ("numpy", "torch", "transformers", "peft", "flwr")
