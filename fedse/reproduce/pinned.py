@@ -13,7 +13,8 @@ from fedse.reproduce.tables import Gap, PinnedTable, Question, TableArm, World
 # A fifth of what the experiment files say, for one trainer that stands for five sites.
 A_SITES_STEPS = {"train.steps": 16}
 # The longest updates are shortened, as they are unless a file says otherwise.
-UNDER_ATTACK = {"personal.steps": 0, "aggregate.clip": "median"}
+UNDER_ATTACK = {"run.rounds": 6, "aggregate.clip": "median"}
+NOT_PERSONAL = {"personal.steps": 0}
 GATE = {"splits.validation": 0.2, "gate.episodes": 40, "gate.liars": 2}
 SITES = tuple(f"maze-{number}" for number in range(1, 6))
 
@@ -126,8 +127,8 @@ TABLES: Mapping[str, PinnedTable] = {
         (
             TableArm("fed-se"),
             TableArm("fed-se, personal", record="test-personal"),
-            TableArm("fedit", "fedit"),
-            TableArm("local-static", "local-static"),
+            TableArm("fedit", "fedit", NOT_PERSONAL),
+            TableArm("local-static", "local-static", NOT_PERSONAL),
             TableArm("local-evolve", "local-evolve"),
             TableArm("local-evolve, as many steps", "local-evolve", record="test-personal"),
             TableArm("central-evolve", "central-evolve"),
@@ -239,16 +240,17 @@ TABLES: Mapping[str, PinnedTable] = {
             "A and B in turn",
         ),
         ("mean", "step 2"),
+        seeds=3,
     ),
     "learn": PinnedTable(
         "Five worlds: which experience to learn from, and how?",
         (
             TableArm("successes"),
-            TableArm("all episodes", "no-filter"),
-            TableArm("this round's successes", "no-history"),
-            TableArm("frontier", "frontier"),
-            TableArm("hindsight", "hindsight"),
-            TableArm("KTO", "kto", {"buffer.keep_played": True}),
+            TableArm("all episodes", "no-filter", NOT_PERSONAL),
+            TableArm("this round's successes", "no-history", NOT_PERSONAL),
+            TableArm("frontier", "frontier", NOT_PERSONAL),
+            TableArm("hindsight", "hindsight", NOT_PERSONAL),
+            TableArm("KTO", "kto", {"buffer.keep_played": True, **NOT_PERSONAL}),
         ),
         (
             Question("successes", "all episodes"),

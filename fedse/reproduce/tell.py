@@ -49,7 +49,8 @@ def _seeds_of(expected: TableResult, got: TableResult) -> TableResult:
 
 
 def _text_line(line: Line, expected: Line | None, width: int) -> str:
-    row = f"  {line.arm:<{width}}  {line.before.value:.3f} -> {_rate(line.after)}"
+    before = f"{line.before.value:.3f} ->" if line.before.n else " " * 8
+    row = f"  {line.arm:<{width}}  {before} {_rate(line.after)}"
     if expected is None:
         return row
     word = "agrees" if agrees(line.after, expected.after) else "DIFFERS"
@@ -112,7 +113,7 @@ def _arms_table(arms: Sequence[Line]) -> str:
     rows = [
         [
             line.arm,
-            f"{line.before.value:.2f}",
+            _short(line.before if line.before.n else None),
             f"**{_rate(line.after)}**",
             f"{line.macro:.2f}",
             *(_short(line.envs.get(env)) for env in envs),

@@ -170,6 +170,7 @@ def test_what_was_found_is_told_beside_what_was_expected():
     assert told.count("agrees") == 3
     assert "9 of 9 results have the expected adapters, bit for bit" in told
     assert "fed-se against fedit: +0.500" in told
+    assert "nan" not in told + markdown(full)
     assert agrees(Rate(10, 40), Rate(12, 40))
     assert not agrees(Rate(10, 400), Rate(120, 400))
 
