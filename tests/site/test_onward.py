@@ -17,7 +17,7 @@ from fedse.events import silent
 from fedse.method.site import Site
 from fedse.protocol import Request, SiteReply
 from fedse.site.serve import serve
-from fedse.store.buffer import Buffer
+from fedse.store.outbox import Outbox
 from fedse.testing import open_toy_site, toy_adapter, toy_spec
 from fedse.types import Fitted
 
@@ -159,21 +159,26 @@ def test_training_that_is_lost_changes_nothing(tmp_path: Path):
     assert again.newest == whole.newest
 
 
+def _die_in(home: Path, round: int, *, stored: bool) -> None:
+    site, finish = Watched(home).site, Outbox.finish
+
+    def dies(*given: object, **options: object) -> None:
+        if stored:
+            finish(*given, **options)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    Outbox.finish = dies  # type: ignore[method-assign]
+    ask(site, round)
+
+
 def killed_at(home: Path, round: int, *, stored: bool) -> int:
     """The round was done in a process that the kernel killed right before or after its answer."""
     child = os.fork()
     if not child:
-        site = Watched(home).site
-        finish = Buffer.finish
-
-        def dies(*given: object, **options: object) -> None:
-            if stored:
-                finish(*given, **options)
-            os.kill(os.getpid(), signal.SIGKILL)
-
-        Buffer.finish = dies  # type: ignore[method-assign]
-        ask(site, round)
-        os._exit(0)
+        try:
+            _die_in(home, round, stored=stored)
+        finally:  # a failure must not go on with pytest's other tests in this process
+            os._exit(1)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
