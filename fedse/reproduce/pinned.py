@@ -36,7 +36,7 @@ def _who_gains(world: World) -> tuple[TableArm, ...]:
         ),
         TableArm("alone", "local-evolve", world=world),
         TableArm("alone, as many steps", "local-evolve", world=world, record="test-personal"),
-        TableArm("in one place", "central-evolve", world=world),
+        TableArm("in one place", "central-evolve", NOT_PERSONAL, world=world),
         TableArm("home: together", world=world, record="home"),
         TableArm("home: together, personal", world=world, record="home-personal"),
         TableArm(
