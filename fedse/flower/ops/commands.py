@@ -35,6 +35,12 @@ def environment(flower_home: Path) -> dict[str, str]:
     }
 
 
+def guarded_environment(flower_home: Path, launchers: Path) -> dict[str, str]:
+    """What a SuperNode needs; it finds our guard of the app bundle before Flower's own program."""
+    env = environment(flower_home)
+    return env | {"PATH": os.pathsep.join([str(launchers), env["PATH"]])}
+
+
 def command(name: str) -> str:
     """The path of one of Flower's commands in this Python's environment."""
     path = shutil.which(name, path=str(Path(sys.executable).parent))

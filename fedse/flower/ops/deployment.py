@@ -12,8 +12,9 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from fedse.config.file import load_config
-from fedse.federation.keys import Identity, NodeKey, make_identity, make_node_key
-from fedse.flower.ops.commands import command, environment
+from fedse.federation.keys import NodeKey, make_identity, make_node_key
+from fedse.flower.messages.bundle import own_digest
+from fedse.flower.ops.commands import command, environment, guarded_environment
 from fedse.flower.ops.superlink import (
     CONNECTION,
     START_SECONDS,
@@ -23,6 +24,7 @@ from fedse.flower.ops.superlink import (
     submit,
     write_connection,
 )
+from fedse.flower.patches.bundle_guard import write_launchers
 from fedse.ports import free_ports
 from fedse.processes.group import Processes
 
@@ -73,12 +75,16 @@ def deployed(run_dir: Path, folder: Path) -> Iterator[Deployment]:
         database = _fresh(folder / "superlink.db")
         options = ["--enable-supernode-auth", "--database", str(database)]
         start_superlink(processes, address, options, identity)
+        launchers = write_launchers(folder / "bin", own_digest())
         keys = {desk.client: make_node_key(desk.home) for desk in desks}
         register(processes, keys)
         for desk in desks:
             ready = desk.socket.exists
             processes.wait_for(f"worker of {desk.client}", ready, seconds=START_SECONDS)
-            _start_node(processes, desk, address, identity, keys[desk.client])
+            node = node_command(desk, address, identity.ca, keys[desk.client])
+            # Nodes of one machine would else unpack the same app bundle into each other's folder.
+            env = guarded_environment(desk.home / "flower", launchers)
+            processes.start(f"node-{desk.client}", node, env=env)
         yield Deployment(run_dir, folder, processes)
 
 
@@ -138,14 +144,3 @@ def register(processes: Processes, keys: dict[str, NodeKey]) -> None:
         for client, key in keys.items()
     }
     processes.succeed(commands, seconds=START_SECONDS)
-
-
-def _start_node(
-    processes: Processes, desk: SitePlace, superlink: str, identity: Identity, key: NodeKey
-) -> None:
-    processes.start(
-        f"node-{desk.client}",
-        node_command(desk, superlink, identity.ca, key),
-        # Nodes of one machine would else unpack the same app bundle into each other's folder.
-        env=environment(desk.home / "flower"),
-    )

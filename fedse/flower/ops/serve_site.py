@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from fedse.engine.server import engine_if_needed
 from fedse.federation.home import Home
-from fedse.flower.ops.commands import environment
+from fedse.flower.ops.commands import environment, guarded_environment
 from fedse.flower.ops.deployment import SitePlace, node_command, worker_command
 from fedse.flower.ops.superlink import START_SECONDS
 from fedse.flower.patches.bundle_guard import write_launchers
@@ -91,8 +91,5 @@ def worker_environment(home: Home) -> dict[str, str]:
 
 
 def node_environment(home: Home, flower: Path) -> dict[str, str]:
-    """Flower finds our guard of the app bundle before its own program."""
-    env = environment(flower)
-    guard = write_launchers(home.path / "bin", home.card.bundle)
-    env["PATH"] = os.pathsep.join([str(guard), env["PATH"]])
-    return env
+    """Of the site's SuperNode, which unpacks the bundle the site agreed to and no other."""
+    return guarded_environment(flower, write_launchers(home.path / "bin", home.card.bundle))
