@@ -39,7 +39,7 @@ def main(agreed: str) -> None:
 def clientapp_module() -> Any:
     """Flower's module of the program, without the whole SuperNode that its package imports.
 
-    Databases and a web server take a third of the CPU time of every task, which uses neither.
+    Above all its databases: loading them is a third of the CPU time of a task, which has none.
     """
     package = ModuleType(COMMANDS)
     package.__path__ = [f"{folder}/cli" for folder in import_module("flwr.supernode").__path__]
