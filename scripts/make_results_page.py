@@ -49,7 +49,16 @@ def page(results: dict[str, TableResult], reading: str) -> str:
         parts.append(f"{head}\n\n{figure}\n\n{rest}")
     if smollm2_section.FOUND.is_file():
         parts.append(smollm2_section.section())
-    return "\n".join([*parts, transfer()])
+    return "\n".join([*parts, transfer(), *unpublished(results)])
+
+
+def unpublished(results: dict[str, TableResult]) -> list[str]:
+    """A section on the tables that have no published figures, if there are any."""
+    lacking = [name for name in TABLES if name not in results]
+    if not lacking:
+        return []
+    rows = [f"- `fedse reproduce {name}`: {TABLES[name].title}" for name in lacking]
+    return ["## Tables without published figures\n", *rows, ""]
 
 
 def transfer() -> str:
@@ -80,11 +89,9 @@ def figure(result: TableResult) -> dict[str, Any]:
             "value": line.after.value,
             "low": line.after.interval.low,
             "high": line.after.interval.high,
-            "megabytes": line.megabytes,
         }
         for line in lines(result)
     ]
-    shown = _against_bytes(arms) if result.table == "ranks" else None
     asked = [
         {"question": " - ".join(answer.question), **_interval(answer.found.micro)}
         for answer in answers(result)
@@ -93,7 +100,7 @@ def figure(result: TableResult) -> dict[str, Any]:
         "$schema": SCHEMA,
         "config": {"background": "white", "font": "sans-serif", "view": {"stroke": None}},
         "hconcat": [
-            shown or _whiskers(arms, "arm", "success on held-out games", BLUE, zero=False),
+            _whiskers(arms, "arm", "success on held-out games", BLUE, zero=False),
             _whiskers(asked, "question", "difference", VERMILLION, zero=True),
         ],
     }
@@ -101,31 +108,6 @@ def figure(result: TableResult) -> dict[str, Any]:
 
 def _interval(found: Difference) -> dict[str, float]:
     return {"value": found.value, "low": found.low, "high": found.high}
-
-
-def _against_bytes(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Success over what it costs to send, each point named."""
-    scale = {"zero": False, "nice": True}
-    title = "MB per client and round, both ways"
-    x = {"field": "megabytes", "type": "quantitative", "title": title, "scale": {"type": "log"}}
-    success = {"type": "quantitative", "title": "success on held-out games", "scale": scale}
-    point = {"type": "point", "filled": True, "size": 70, "color": BLUE, "opacity": 1}
-    return {
-        "data": {"values": rows},
-        "width": 300,
-        "height": 200,
-        "layer": [
-            {
-                "mark": {"type": "rule", "color": BLUE, "strokeWidth": 2},
-                "encoding": {"x": x, "y": {"field": "low", **success}, "y2": {"field": "high"}},
-            },
-            {"mark": point, "encoding": {"x": x, "y": {"field": "value", **success}}},
-            {
-                "mark": {"type": "text", "align": "left", "dx": 8},
-                "encoding": {"x": x, "y": {"field": "value", **success}, "text": {"field": "arm"}},
-            },
-        ],
-    }
 
 
 def _whiskers(
