@@ -58,8 +58,9 @@ def main(arguments: list[str]) -> int:
     honest = serve_site.worker_command
 
     def own_worker(*given: Any) -> list[str]:
-        python, _, _, *rest = honest(*given)
-        return [python, __file__, AS_WORKER, *rest]
+        command = honest(*given)
+        rest = command[command.index(worker.__name__) + 1 :]
+        return [command[0], __file__, AS_WORKER, *rest]
 
     serve_site.worker_command = own_worker
     end_on_sigterm()

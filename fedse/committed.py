@@ -4,7 +4,7 @@ from typing import Literal
 
 from fedse.types import ClientStats, Record
 
-ExclusionKind = Literal["rejected", "suspected", "quarantined", "failed"]
+ExclusionKind = Literal["rejected", "suspected", "quarantined", "revoked", "failed"]
 
 
 class Exclusion(Record):
@@ -14,7 +14,8 @@ class Exclusion(Record):
     kind: ExclusionKind
     """rejected: the reply broke the rules, which is a strike. suspected: the gate refuses the mean
     with its vote and not without it, which is a strike too. quarantined: earlier strikes were too
-    many. failed: the site or its connection failed, or somebody else may have used its name."""
+    many. revoked: the coordinator withdrew its key. failed: the site or its connection failed, or
+    somebody else may have used its name."""
     reason: str
 
     @property
@@ -63,7 +64,7 @@ class RoundResult(Record):
     bytes_up: int
     seconds: float
     drift: Drift | None = None
-    """None = nobody voted, or the adapters are too large to be held side by side."""
+    """None = nobody voted, or the adapters have more than 256 MB together."""
     gate: GateRecord | None = None
     """None = there is no gate."""
     moments: tuple[str, ...] = ()

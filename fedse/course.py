@@ -26,6 +26,22 @@ LEVEL = Arc(own=0)
 """The learning rate stays at its peak."""
 
 
+class PrivateCourse(NamedTuple):
+    """How a fit is kept from telling more about one unit than it may."""
+
+    units: tuple[tuple[int, ...], ...]
+    """The places of the lessons of each unit; every lesson is in one."""
+    rate: float
+    """Probability with which a unit is in a step."""
+    steps: int
+    clip: float
+    """Norm to which the gradient of one unit is shortened."""
+    noise: float
+    """Standard deviation of the noise, in units of `clip`."""
+    secret: bytes
+    """What samples and noise are made of; it never leaves the site."""
+
+
 class Course(NamedTuple):
     """What a fit must know of the rounds before and after it; by default there are none."""
 
@@ -34,3 +50,7 @@ class Course(NamedTuple):
     """AdamW's state after the last fit, as the trainer wrote it; None = a fresh optimiser."""
     resting: int = 0
     """The first so many rows of every A and columns of every B stay as they are."""
+    stays: bool = False
+    """Whether what is learned stays at the site, so that no noise is needed."""
+    private: PrivateCourse | None = None
+    """How the fit is kept private; None = it is not."""

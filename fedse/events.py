@@ -29,10 +29,13 @@ def read_events(log: Path, markers: Sequence[str]) -> Iterator[dict[str, Any]]:
     """
     if not log.is_file():
         return
-    with log.open(encoding="utf-8") as lines:
+    # A damaged byte costs its own line.
+    with log.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
             if any(word in line for word in markers):
                 try:
-                    yield json.loads(line)
-                except json.JSONDecodeError:
+                    event = json.loads(line)
+                except ValueError:
                     continue  # a process killed while writing leaves half a line
+                if isinstance(event, dict) and "event" in event:
+                    yield event

@@ -21,9 +21,10 @@ from fedse.errors import EnvError
 from fedse.method.rollout import rollout
 from fedse.method.site import Site, tasks_of
 from fedse.seeds import seed_of
-from fedse.site.open import check_hint, recording
+from fedse.site.forgotten import remaining_tasks
+from fedse.site.open import check_hint, open_buffer, recording
+from fedse.site.private_training import require_plan
 from fedse.site.resume import KeepInBuffer
-from fedse.store.buffer import Buffer
 from fedse.types import Adapter, AdapterSpec, Fitted, Split, Task, TensorSpec, Trajectory
 
 STEM = "base_model.model.layer"
@@ -72,7 +73,8 @@ class CoinWorld:
         won = action.strip() == "heads"
         self._left = 0 if won else self._left - 1
         observation = f"{self._left} left {self._secret}".strip()
-        return Step(observation, reward=float(won), done=not self._left, success=won)
+        valid = action.strip() in self.actions()
+        return Step(observation, reward=float(won), done=not self._left, success=won, valid=valid)
 
     def actions(self) -> Sequence[str]:
         return ("heads", "tails")
@@ -87,14 +89,16 @@ class CoinWorld:
 def open_toy_site(config: Config, client: str, home: Path, *, clock: Callable[[], float]) -> Site:
     """A site whose agent guesses and whose trainer counts; no torch is loaded."""
     member = config.client(client)
-    make, buffer = partial(make_env, member.env, member.options), Buffer(home / "buffer.db")
-    spec = toy_spec()
+    make, spec = partial(make_env, member.env, member.options), toy_spec()
+    env = make()
+    require_plan(config, env)
+    buffer = open_buffer(config, home, env)
     keep = KeepInBuffer(buffer, config, client, spec)
     return Site(
         client,
         spec,
         make,
-        partial(tasks_of, make(), member, config.splits),
+        partial(remaining_tasks, partial(tasks_of, env, member, config.splits), buffer),
         buffer,
         lambda adapter, temperature: ScriptedPolicy(_guess, name=adapter.digest),
         _nudge,
@@ -117,6 +121,8 @@ def _nudge(
     course: Course = Course(),  # noqa: B008  a value that nobody changes
 ) -> Fitted:
     step_seed, moments = seed_of(seed, *(lesson.content_digest for lesson in lessons)), None
+    if course.private:
+        step_seed = seed_of(step_seed, course.private.secret.hex(), course.private.steps)
     if settings.optimizer == "kept":
         step_seed = seed_of(step_seed, (course.moments or b"").hex())
         moments = str(step_seed).encode()
@@ -126,4 +132,5 @@ def _nudge(
             step[part] = 0
     vector = (start.vector + 0.01 * course.arc.rate(0, of=1) * step).astype(np.float32)
     adapter = Adapter(start.spec, vector)
-    return Fitted(adapter, loss=1.0 / len(lessons), steps=len(lessons), moments=moments)
+    steps = course.private.steps if course.private else len(lessons)
+    return Fitted(adapter, loss=1.0 / max(1, len(lessons)), steps=steps, moments=moments)

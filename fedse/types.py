@@ -6,12 +6,12 @@ Task -rollout-> Trajectory -select-> Trajectory -buffer-> Trajectory -train-> Ad
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from math import prod
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ is accepted and chosen (validation), some are reported (home); what nobody has i
 What is reported decides nothing."""
 Outcome = Literal["success", "failure", "truncated", "broken"]
 FloatVector = NDArray[np.float32]
+V = TypeVar("V")
 
 Clock = Callable[[], float]
 """Returns the time in seconds."""
@@ -60,6 +61,29 @@ class Task(Record):
     split: Split
 
 
+class Lazy(Sequence[V]):
+    """`make(place)` for every place, each made when it is looked at.
+
+    The last `remembered` of them are not made again.
+    """
+
+    def __init__(self, length: int, make: Callable[[int], V], *, remembered: int = 0) -> None:
+        self._length = length
+        self._make = lru_cache(maxsize=remembered)(make) if remembered else make
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, place: int) -> V: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[V]: ...
+    def __getitem__(self, place: int | slice) -> V | list[V]:
+        # A range knows which places there are, counted from either end.
+        places = range(self._length)[place]
+        return self._make(places) if isinstance(places, int) else [self._make(i) for i in places]
+
+
 class Turn(Record):
     """What the agent was shown, what it said, and the exact tokens of both."""
 
@@ -70,6 +94,8 @@ class Turn(Record):
     """Tokens the model was given since its last action; never learned from."""
     action_ids: tuple[int, ...] = ()
     """Tokens the model sampled, its end token included; the only ones learned from."""
+    learned: bool = True
+    """Whether the action is learned from; not if the agent said something private of its own."""
 
 
 class Trajectory(Record):
@@ -85,6 +111,8 @@ class Trajectory(Record):
     round: int
     """The round it was played in; 0 for demonstrations."""
     error: str | None = None
+    invalid_turns: int = 0
+    """Replies in which the environment found no action."""
 
     @property
     def success(self) -> bool:
@@ -96,10 +124,13 @@ class Trajectory(Record):
 
     @property
     def loss_mask(self) -> tuple[bool, ...]:
-        """True exactly on the tokens the agent sampled (the paper's loss: thought and action)."""
+        """True exactly on the tokens the agent sampled (the paper's loss: thought and action).
+
+        But on none of an action that is not `learned`.
+        """
         mask: list[bool] = []
         for turn in self.turns:
-            mask += [False] * len(turn.context_ids) + [True] * len(turn.action_ids)
+            mask += [False] * len(turn.context_ids) + [turn.learned] * len(turn.action_ids)
         return tuple(mask)
 
     @property
@@ -219,6 +250,12 @@ class ClientStats(Record):
     broken: int = 0
     truncated: int = 0
     """Episodes that ended at the turn cap or the context's end."""
+    replies: int = 0
+    """Replies of the agent in these episodes."""
+    unread: int = 0
+    """Replies in which the environment found no action."""
+    cut: int = 0
+    """Replies as long as rollout.new_tokens allows, so most likely cut off."""
     added: int = 0
     """Successful episodes that were new to the buffer."""
     buffered: int = 0

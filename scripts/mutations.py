@@ -26,7 +26,7 @@ from queue import SimpleQueue
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = ROOT / "scripts" / "mutations.toml"
-COPIED = ("fedse", "tests", "scripts", "docs", "examples", "configs", "packaging", ".ci")
+COPIED = ("fedse", "tests", "scripts", "docs", "examples", "configs", "packaging", "deploy", ".ci")
 FAST = "not slow and not federated and not reproduction"
 SECONDS = 300
 FAILED = 1

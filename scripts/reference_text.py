@@ -90,7 +90,10 @@ EVENTS = {
     "gate.played": "the sites have played their validation games with `adapter`",
     "aggregate.started": "the replies are about to be merged",
     "commit.started": "the merged adapter is about to be committed",
+    "sum.stage": "the members have answered a stage of a secure sum",
+    "sum.refused": "a secure sum was not made or not used, so the adapter stays",
     "round.committed": "the round is in the database",
+    "alarm.raised": "the round's numbers show why nothing can be learned as it is",
     "run.resumed": "the round loop ended early and was submitted again after `round`",
     "run.interrupted": "Ctrl-C; `round` rounds are committed",
     "run.finished": "all rounds are committed and the last adapter is measured",
@@ -102,7 +105,9 @@ EVENTS = {
     "train.started": "fine-tuning on `lessons` episodes begins",
     "upload.started": "the reply is about to be sent",
     "site.paused": "the site's owner paused it, so it answers without a vote",
+    "site.spent": "the site's privacy budget allows no further adapter, so it has no vote",
     "site.vetoed": "the site does not train from this adapter; see `veto_drop`",
+    "site.withheld": "the site's audit did not let its adapter leave; see `[audit]` in its policy",
 }
 
 # Exit codes that are not those of an exception.
@@ -110,6 +115,7 @@ OTHER_EXITS = {
     0: "done",
     1: "an error that is a bug in fedse; the traceback is printed",
     2: "or the command line is wrong",
+    40: "an audit did not pass; see [audit](../how-to/audit.md)",
     130: "stopped with Ctrl-C; committed rounds are kept",
 }
 
@@ -167,6 +173,9 @@ COMPATIBILITY: dict[str, dict[str, str]] = {
         "openenv": f"version 0.10.0 {HAND}",
         "starlette": "CI: the recording endpoint",
         "uvicorn": "CI: the recording endpoint",
+        "llguidance": "CI: tool calls and JSON that the endpoint must give",
+        "openai": "CI: the client of the recording endpoint",
+        "langgraph": "CI: an agent that is trained through the endpoint",
     },
     "Looking and exporting": {
         "jinja2": ALL,

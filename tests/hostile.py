@@ -21,11 +21,20 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
 
 from fedse.adapters.base import initial_adapter
+from fedse.config.aggregation import AggregateSection
 from fedse.config.judging import EvalSection
-from fedse.config.schema import AggregateSection, ClientSection, Config, RolloutSection
+from fedse.config.schema import ClientSection, Config, RolloutSection
 from fedse.config.schema import RunSection as RunSection
 from fedse.drivers.loop import federate
-from fedse.flower.messages.wire import ADAPTER, RAW, REPLY, read_request, reply_content
+from fedse.flower.messages.wire import (
+    ADAPTER,
+    NO_VOTE,
+    RAW,
+    REPLY,
+    SALT,
+    read_request,
+    reply_content,
+)
 from fedse.flower.server.transport import GridAsk
 from fedse.protocol import SiteReply
 from fedse.store.run import Run
@@ -84,7 +93,7 @@ def honest(current: Adapter, name: str, round: int) -> Adapter:
 
 
 def our_reply(name: str, adapter: Adapter) -> RecordDict:
-    return reply_content(SiteReply(STATS, adapter.to_bytes(), client=NAMES.index(name)))
+    return reply_content(SiteReply(STATS, adapter.to_bytes(), client=NAMES.index(name)), salt=5)
 
 
 def stock_reply(adapter: Adapter) -> RecordDict:
@@ -467,6 +476,12 @@ WHO = {
 }
 PAYLOADS: dict[str, Payload] = {**FILES, **HEADERS, **NUMBERS, **RECORDS, **COUNTS, **WHO}
 
+
+def _no_vote(reply: RecordDict) -> None:
+    salt = int(reply[REPLY][SALT])
+    reply.update({ADAPTER: put(salt.to_bytes(8, "little"), stype=NO_VOTE)})
+
+
 LEGAL = {
     "all zeros": numbers(lambda v: v.fill(0)),
     "all minus zero": numbers(lambda v: v.fill(-0.0)),
@@ -476,7 +491,7 @@ LEGAL = {
     "a thousand times the adapter": numbers(lambda v: v.__imul__(1e3)),
     "the sign flipped": numbers(lambda v: v.__imul__(-1)),
     "2**53 lessons claimed": counts({"buffered": 2**53}),
-    "lessons claimed and no adapter": file(lambda d: b""),
+    "lessons claimed and no adapter": Payload("file", _no_vote, stock_file(lambda d: b"")),
     "an adapter from no lesson": counts({"buffered": 0}),
 }
 """Bad advice that keeps to the rules; what it can do is bounded, not nothing."""
@@ -538,7 +553,8 @@ class Sites:
 def play(run: Run, spoil: Callable[[int], Change | None], *, silent_after: int = 10**9) -> Adapter:
     """The whole run on a grid with one site that spoils its replies, or falls silent."""
     sites = Sites(spoil, silent_after=silent_after)
-    return federate(run, GridAsk(sites, run, join_seconds=0), clock=lambda: 0.0)
+    ask = GridAsk(sites, run, join_seconds=0)
+    return federate(run, ask, clock=lambda: 0.0, timer=lambda: 0.0)
 
 
 def open_run(folder: Path, aggregate: AggregateSection, *, rounds: int, observers=()) -> Run:

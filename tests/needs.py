@@ -6,6 +6,7 @@ What is in OPTIONAL is not installed in CI: those tests run where somebody provi
 """
 
 import os
+import re
 import shutil
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,8 +15,12 @@ from typing import NamedTuple, NoReturn
 import pytest
 
 PACKAGES = {
+    "Crypto": "secure",
     "accelerate": "hf",
+    "check_jsonschema": "dev",
     "cryptography": "flower",
+    "cyclonedx_py": "dev",
+    "dp_accounting": "privacy",
     "flwr": "simulation",
     "gguf": "models",
     "gymnasium": "gymnasium",
@@ -23,15 +28,23 @@ PACKAGES = {
     "huggingface_hub": "models",
     "inspect_ai": "inspect",
     "jinja2": "report",
+    "jsonschema": "serve",
+    "kubernetes_validate": "dev",
+    "langchain_openai": "dev",
+    "langgraph": "dev",
+    "llguidance": "serve",
     "mcp": "mcp",
     "minigrid": "babyai",
     "peft": "hf",
+    "presidio_analyzer": "redact",
     "prometheus_client": "metrics",
+    "openai": "dev",
     "psutil": "engine",
     "pyarrow": "parquet",
     "ray": "simulation",
     "safetensors": "hf",
     "starlette": "serve",
+    "stdnum": "redact",
     "tensorboard": "tensorboard",
     "torch": "hf",
     "transformers": "hf",
@@ -68,6 +81,13 @@ def _named(variable: str, what: str) -> Optional:
     return Optional(bool(os.environ.get(variable)), f"{variable} names no {what}")
 
 
+def _may_mount() -> bool:
+    """Whether this process has CAP_SYS_ADMIN, bit 21 of its capabilities."""
+    status = Path("/proc/self/status")
+    found = re.search(r"CapEff:\s*([0-9a-f]+)", status.read_text()) if status.exists() else None
+    return bool(found and int(found[1], 16) >> 21 & 1)
+
+
 OPTIONAL = {
     "bitsandbytes": Optional(find_spec("bitsandbytes") is not None, "pip install 'fed-se[4bit]'"),
     "mlflow": _extra("mlflow"),
@@ -81,6 +101,7 @@ OPTIONAL = {
     "vllm": _named("FEDSE_VLLM_PYTHON", "Python with vLLM; see scripts/real_engine.sh"),
     "openenv": _named("FEDSE_OPENENV_PYTHON", "Python with openenv"),
     "agentgym": _named("FEDSE_AGENTGYM_URL", "AgentGym TextCraft server"),
+    "tmpfs": Optional(_may_mount(), "only root may mount a small disk"),
     "trl": _extra("trl"),
     "systemd-analyze": Optional(
         shutil.which("systemd-analyze") is not None, "systemd-analyze is not installed"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from fedse.testing import toy_adapter, toy_spec
-from fedse.types import Adapter, Task, Trajectory, Turn, canonical_json, digest_of
+from fedse.types import Adapter, Lazy, Task, Trajectory, Turn, canonical_json, digest_of
 from tests.needs import needs
 
 TASK = Task(env="maze", id="u/1,1", split="train")
@@ -142,3 +142,16 @@ def test_an_adapter_cannot_be_changed_or_misfit():
         adapter.vector[0] = 1
     with pytest.raises(ValueError, match="expected 14 float32"):
         Adapter(toy_spec(), np.zeros(3, dtype=np.float32))
+
+
+def test_a_lazy_sequence_makes_what_is_looked_at():
+    made: list[int] = []
+    lazy = Lazy(5, lambda place: made.append(place) or place * 10)
+    assert (len(lazy), lazy[-1], lazy[1:3], made) == (5, 40, [10, 20], [4, 1, 2])
+    assert list(lazy) == [0, 10, 20, 30, 40]
+    with pytest.raises(IndexError):
+        lazy[5]
+    made.clear()
+    remembering = Lazy(5, lambda place: made.append(place) or place, remembered=2)
+    assert [remembering[place] for place in (0, 1, 0, 2, 1)] == [0, 1, 0, 2, 1]
+    assert made == [0, 1, 2, 1]

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from fedse.adapters.hub import hub_model
 from fedse.errors import StoreError, boundary
 from fedse.types import Adapter
 
@@ -24,22 +25,31 @@ WEIGHTS = "adapter_model.safetensors"
 ELSEWHERE = "choose a place where you may write"
 
 
-def export_adapter(adapter: Adapter, folder: Path) -> Path:
-    """`folder` holds the adapter as PEFT would save it, byte for byte the same every time."""
-    spec = adapter.spec
+def export_adapter(adapter: Adapter, folder: Path, *, card: str | None = None) -> Path:
+    """`folder` holds the adapter as PEFT would save it, byte for byte the same every time.
+
+    `card` is its README; without one it says only what the adapter itself tells.
+    """
+    _export(adapter, folder, None, card)
+    return folder
+
+
+def _export(adapter: Adapter, folder: Path, same: Path | None, card: str | None = None) -> None:
+    spec, hub = adapter.spec, hub_model(adapter.spec.base)
     config = {
-        "base_model_name_or_path": spec.base,
+        "base_model_name_or_path": hub.repository if hub else spec.base,
         "bias": "none",
         "inference_mode": True,
         "lora_alpha": spec.alpha,
         "lora_dropout": 0.0,
         "peft_type": "LORA",
         "r": spec.rank,
+        **({"revision": hub.revision} if hub else {}),
         "target_modules": sorted(spec.target_modules),
         "task_type": "CAUSAL_LM",
     }
-    card = CARD.format(
-        base=spec.base,
+    card = card or CARD.format(
+        base=hub.repository if hub else spec.base,
         rank=spec.rank,
         alpha=spec.alpha,
         digest=adapter.digest,
@@ -48,21 +58,39 @@ def export_adapter(adapter: Adapter, folder: Path) -> Path:
     files: dict[str, str | bytes] = {
         "adapter_config.json": json.dumps(config, indent=2, sort_keys=True) + "\n",
         "README.md": card,
-        WEIGHTS: adapter.to_bytes(),
     }
     with boundary(StoreError, f"{folder} cannot be written", hint=ELSEWHERE):
         folder.mkdir(parents=True, exist_ok=True)
+        if same is None or not linked(same, folder / WEIGHTS):
+            files[WEIGHTS] = adapter.to_bytes()
         for name, content in files.items():
             _write(folder / name, content)
-    return folder
 
 
-def export_whole(adapter: Adapter, folder: Path) -> None:
-    """`folder` is new and holds the adapter; it appears only when it is complete."""
+def export_whole(adapter: Adapter, folder: Path, *, same: Path | None = None) -> None:
+    """`folder` is new and holds the adapter; it appears only when it is complete.
+
+    `same` is a file with the weights' very bytes; where the file system can, they share the disk.
+    """
     beside = folder.with_name(f".{folder.name}")
-    export_adapter(adapter, beside)
+    _export(adapter, beside, same)
     with boundary(StoreError, f"{folder} cannot be written", hint=ELSEWHERE):
         beside.rename(folder)
+
+
+def linked(same: Path, path: Path) -> bool:
+    """Whether `path` is another name of the file `same`; False = this disk has no such links."""
+    beside = path.with_name(f".{path.name}.link")
+    try:
+        beside.unlink(missing_ok=True)
+        beside.hardlink_to(same)
+        # A file that was there is replaced as a whole. Of two names of one file none goes away.
+        beside.replace(path)
+        beside.unlink(missing_ok=True)
+    except OSError:
+        return False
+    path.chmod(0o644)
+    return True
 
 
 def _write(path: Path, content: str | bytes) -> None:

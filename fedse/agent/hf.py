@@ -15,6 +15,7 @@ from transformers import DynamicCache
 from fedse.agent.loaded import load_base
 from fedse.agent.policy import Dialogue, Reply
 from fedse.agent.prompt import tokens_so_far
+from fedse.agent.shape import Shape, ShapeKeeper
 from fedse.types import Adapter, AdapterSpec
 
 Ids = tuple[int, ...]
@@ -26,6 +27,9 @@ class Engine:
     def __init__(self, path: Path, spec: AdapterSpec, *, device: str, precision: str) -> None:
         self._base = load_base(path, device=device, precision=precision)
         self.encoder, self.eos_id = self._base.encoder, self._base.tokenizer.eos_token_id
+        self.tokenizer = self._base.tokenizer
+        self.width = int(self._base.model.get_output_embeddings().weight.shape[0])
+        """How many tokens the model tells apart; may be more than the tokenizer knows."""
         self.model, self.spec, self.device = self._base.model, spec, device
 
     def merge(self, adapter: Adapter) -> None:
@@ -50,6 +54,8 @@ class _Memory(NamedTuple):
 
 class HFPolicy:
     """Samples from one adapter at one temperature; temperature 0 takes the likeliest token."""
+
+    keeps_shapes = True
 
     def __init__(
         self,
@@ -77,12 +83,15 @@ class HFPolicy:
         replies: list[Reply | None] = [None] * len(dialogues)
         if not fits:
             return replies
-        drawn = self._sample([past[i] for i in fits], [given[i] for i in fits], seed=seed)
+        shapes = [dialogues[i].shape for i in fits]
+        drawn = self._sample([past[i] for i in fits], [given[i] for i in fits], shapes, seed=seed)
         for i, action in zip(fits, drawn, strict=True):
             replies[i] = Reply(self._engine.encoder.text(action), given[i], action)
         return replies
 
-    def _sample(self, past: list[Ids], given: list[Ids], *, seed: int) -> list[Ids]:
+    def _sample(
+        self, past: list[Ids], given: list[Ids], shapes: list[Shape | None], *, seed: int
+    ) -> list[Ids]:
         memory = self._recall(past)
         if memory is None:
             given_now = [p + g for p, g in zip(past, given, strict=True)]
@@ -90,24 +99,20 @@ class HFPolicy:
         else:
             given_now, cache, attention = given, memory.cache, memory.attention_B_T
         random = torch.Generator().manual_seed(seed)
-        block = _left_padded(given_now)
-        drawn: list[list[int]] = [[] for _ in past]
-        unfinished = torch.ones(len(past), dtype=torch.bool)
-        for _ in range(self._new_tokens):
+        keeper = ShapeKeeper(self._engine.tokenizer, self._engine.width, shapes)
+        drawn = _Drawn(keeper, len(past), self._new_tokens)
+        block = _left_padded([(*g, *d) for g, d in zip(given_now, drawn.ids, strict=True)])
+        end = None if self._to_the_end else self._engine.eos_id
+        while drawn.unfinished.any():
             attention = torch.cat([attention, block.attention_B_T], dim=1)
             logits_B_V = self._forward(block, attention, cache)
-            token_B = self._draw(logits_B_V, random)
-            for row in unfinished.nonzero().flatten().tolist():
-                drawn[row].append(int(token_B[row]))
-            # A row's last token is fed too, or its keys would be missing in the next turn.
-            block = _Block(token_B[:, None], unfinished[:, None].long())
-            if not self._to_the_end:
-                unfinished = unfinished & (token_B != self._engine.eos_id)
-            if not unfinished.any():
-                break
+            for row, allowed_V in keeper.allowed().items():
+                logits_B_V[row, torch.from_numpy(~allowed_V)] = -torch.inf
+            block = drawn.take(self._draw(logits_B_V, random), end)
+        # A row's last token is fed too, or its keys would be missing in the next turn.
         attention = torch.cat([attention, block.attention_B_T], dim=1)
         self._forward(block, attention, cache)
-        actions = [tuple(ids) for ids in drawn]
+        actions = [tuple(ids) for ids in drawn.ids]
         rows = [p + g + a for p, g, a in zip(past, given, actions, strict=True)]
         self._memory = _Memory(rows, cache, attention)
         return actions
@@ -145,6 +150,28 @@ class HFPolicy:
             return self._memory
         self._memory.cache.batch_select_indices(torch.tensor(keep, device=self._engine.device))
         return _Memory(past, self._memory.cache, self._memory.attention_B_T[keep])
+
+
+class _Drawn:
+    """The tokens of several replies so far; those that a shape forces are not waited for."""
+
+    def __init__(self, keeper: ShapeKeeper, rows: int, most: int) -> None:
+        self._keeper, self._most = keeper, most
+        self.ids: list[list[int]] = [[*keeper.forced(row)[:most]] for row in range(rows)]
+        self.unfinished = torch.tensor([len(ids) < most for ids in self.ids])
+
+    def take(self, token_B: Tensor, end: int | None) -> "_Block":
+        """Each unfinished row has its token and what follows from it; `end` ends a row."""
+        block = _Block(token_B[:, None], self.unfinished[:, None].long())
+        new: list[Ids] = [()] * len(self.ids)
+        for row in self.unfinished.nonzero().flatten().tolist():
+            token = int(token_B[row])
+            self._keeper.take(row, token)
+            forced = () if token == end else self._keeper.forced(row)
+            new[row] = (token, *forced)[: self._most - len(self.ids[row])]
+            self.ids[row] += new[row]
+            self.unfinished[row] = token != end and len(self.ids[row]) < self._most
+        return _left_padded(new) if max(map(len, new)) > 1 else block
 
 
 class _Block(NamedTuple):

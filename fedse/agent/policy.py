@@ -3,7 +3,22 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
+from fedse.agent.shape import Shape
 from fedse.types import Turn
+
+Beat = Callable[[], None]
+"""Called whenever work has come a step further, so that a process that hangs can be noticed."""
+
+
+def no_beat() -> None:
+    """Nobody watches."""
+
+
+class Message(NamedTuple):
+    """A part of what is shown at once: the user's words, or what a tool returned."""
+
+    role: str
+    content: str
 
 
 class Dialogue(NamedTuple):
@@ -12,6 +27,12 @@ class Dialogue(NamedTuple):
     system: str
     turns: tuple[Turn, ...]
     observation: str
+    messages: tuple[Message, ...] = ()
+    """The observation in parts, where the chat template tells them apart; else one user's."""
+    tools: str = ""
+    """The tools that may be called, as the JSON list that a chat template takes."""
+    shape: Shape | None = None
+    """What the reply must look like, for policies that have `keeps_shapes`."""
 
 
 class Reply(NamedTuple):
@@ -31,6 +52,25 @@ class Policy(Protocol):
     def act(self, dialogues: Sequence[Dialogue], *, seed: int) -> list[Reply | None]:
         """One reply per dialogue; None where the context is full."""
         ...
+
+
+def keeps_shapes(policy: Policy) -> bool:
+    """Whether every reply has the shape that its dialogue asks for."""
+    return bool(getattr(policy, "keeps_shapes", False))
+
+
+class BeatingPolicy:
+    """Acts as another policy does, and tells of each reply."""
+
+    def __init__(self, acting: Policy, beat: Beat) -> None:
+        self.name = acting.name
+        self.keeps_shapes = keeps_shapes(acting)
+        self._acting, self._beat = acting, beat
+
+    def act(self, dialogues: Sequence[Dialogue], *, seed: int) -> list[Reply | None]:
+        replies = self._acting.act(dialogues, seed=seed)
+        self._beat()
+        return replies
 
 
 class ScriptedPolicy:

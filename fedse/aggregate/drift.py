@@ -1,47 +1,107 @@
 """How far clients pull apart, and what averaging factors instead of products changes.
 
-With U = [B_1/K .. B_K/K, -mean(B)] and V = [A_1; ..; A_K; mean(A)] the difference
-mean(BA) - mean(B) mean(A) is U V, and ||U V||^2 = sum(U'U * VV') needs only small products.
+mean(BA) - mean(B) mean(A) is the covariance of the factors: the mean of (B_k - mean(B)) (A_k -
+mean(A)). For few voters the squared norm of such a mean needs only small products, as ||U V||^2 =
+sum(U'U * VV'). They grow with the square of the number of voters, so from where the whole layer is
+smaller it is that which is formed. Adapters are read one at a time, for some layers at once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import sqrt
+from typing import NamedTuple
 
 import numpy as np
 
-from fedse.aggregate.low_rank import product_square
-from fedse.aggregate.norms import blocks, distance
+from fedse.aggregate.low_rank import A_NAME, B_NAME
+from fedse.aggregate.norms import CACHED, Wide, blocks, distance
 from fedse.committed import Drift
-from fedse.types import Adapter, FloatVector
+from fedse.types import Adapter, AdapterSpec, FloatVector
+
+Load = Callable[[], Adapter]
+HELD = 8 << 20
+"""Numbers in float64 (64 MB) of all voters' layers that are held at once, unless one has more."""
 
 
-def drift_of(current: Adapter, merged: Adapter, votes: dict[str, Adapter]) -> Drift:
+def drift_of(current: Adapter, merged: Adapter, votes: Mapping[str, Load]) -> Drift:
     """Length and direction of every voter's update, and the error of merging factors."""
     start, end = current.vector, merged.vector
     moved = distance(start, end)
-    length = {client: distance(start, vote.vector) for client, vote in votes.items()}
-    return Drift(
-        length=length,
-        cosine={
-            client: _cosine(start, end, vote.vector, moved * length[client])
-            for client, vote in votes.items()
-        },
-        merge_error=merge_error(list(votes.values())),
-    )
+    length, cosine = {}, {}
+    for client, load in votes.items():
+        vote = load().vector
+        length[client] = distance(start, vote)
+        cosine[client] = _cosine(start, end, vote, moved * length[client])
+    loads = list(votes.values())
+    return Drift(length=length, cosine=cosine, merge_error=merge_error(loads, current.spec))
 
 
-def merge_error(votes: Sequence[Adapter]) -> float:
+def merge_error(votes: Sequence[Load], spec: AdapterSpec) -> float:
     """||mean(BA) - mean(B) mean(A)|| / ||mean(BA)|| over all layers; 0 where all products are 0."""
-    tensors = [vote.tensors() for vote in votes]
     off, whole = 0.0, 0.0
-    stems = [name.removesuffix(".lora_A.weight") for name in tensors[0] if "lora_A" in name]
-    for stem in stems:
-        a = [t[f"{stem}.lora_A.weight"].astype(np.float64) for t in tensors]
-        b = [t[f"{stem}.lora_B.weight"].astype(np.float64) / len(votes) for t in tensors]
-        whole += product_square(b, a)
-        # mean(B) is the sum of the b, which are divided already.
-        off += product_square([*b, -np.sum(b, axis=0)], [*a, np.mean(a, axis=0)])
+    for layer in _stacked_layers(votes, spec):
+        away, mean = _squares(layer)
+        off, whole = off + away, whole + mean
     return sqrt(max(off, 0.0) / whole) if whole else 0.0
+
+
+class StackedLayer(NamedTuple):
+    """The factors of one layer of all K voters, in float64."""
+
+    b_M_K_R: Wide
+    a_K_R_N: Wide
+
+
+def _stacked_layers(votes: Sequence[Load], spec: AdapterSpec) -> Iterator[StackedLayer]:
+    shapes = {tensor.name: tensor.shape for tensor in spec.tensors}
+    stems = [name.removesuffix(A_NAME) for name in shapes if name.endswith(A_NAME)]
+    for group in _groups(stems, spec, most=HELD // len(votes)):
+        held = {}
+        for stem in group:
+            (m, r), (_, n) = shapes[stem + B_NAME], shapes[stem + A_NAME]
+            held[stem] = StackedLayer(np.empty((m, len(votes), r)), np.empty((len(votes), r, n)))
+        for place, load in enumerate(votes):
+            tensors = load().tensors()
+            for stem, (b_M_K_R, a_K_R_N) in held.items():
+                b_M_K_R[:, place] = tensors[stem + B_NAME]
+                a_K_R_N[place] = tensors[stem + A_NAME]
+        yield from held.values()
+
+
+def _groups(stems: Sequence[str], spec: AdapterSpec, *, most: int) -> Iterator[list[str]]:
+    """Consecutive layers that have at most so many numbers together, or one that has more."""
+    group: list[str] = []
+    numbers = 0
+    for stem in stems:
+        spans = (spec.slices[stem + name] for name in (A_NAME, B_NAME))
+        size = sum(span.stop - span.start for span in spans)
+        if group and numbers + size > most:
+            yield group
+            group, numbers = [], 0
+        group.append(stem)
+        numbers += size
+    yield group
+
+
+def _squares(layer: StackedLayer) -> tuple[float, float]:
+    """The squared norms of mean(BA) - mean(B) mean(A) and of mean(BA); `layer` is used up."""
+    b_M_K_R, a_K_R_N = layer
+    (m, voters, rank), n = b_M_K_R.shape, a_K_R_N.shape[-1]
+    mean_b, mean_a = b_M_K_R.mean(axis=1), a_K_R_N.mean(axis=0)
+    # Views: both are contiguous.
+    left, right = b_M_K_R.reshape(m, voters * rank), a_K_R_N.reshape(voters * rank, n)
+    if voters * rank * (m + n) > m * n:
+        product = left @ right / voters
+        whole = float(np.vdot(product, product))
+        product -= mean_b @ mean_a
+        return float(np.vdot(product, product)), whole
+    whole = _product_square(left, right)
+    b_M_K_R -= mean_b[:, None]
+    a_K_R_N -= mean_a
+    return _product_square(left, right) / voters**2, whole / voters**2
+
+
+def _product_square(left: Wide, right: Wide) -> float:
+    return float(np.sum((left.T @ left) * (right @ right.T)))
 
 
 def _cosine(start: FloatVector, end: FloatVector, vote: FloatVector, lengths: float) -> float:
@@ -49,7 +109,7 @@ def _cosine(start: FloatVector, end: FloatVector, vote: FloatVector, lengths: fl
     if not lengths:
         return 0.0
     dot = 0.0
-    for part in blocks(start.size):
+    for part in blocks(start.size, CACHED):
         here = start[part].astype(np.float64)
         dot += float(np.dot(end[part] - here, vote[part] - here))
     return dot / lengths

@@ -1,17 +1,22 @@
 """Client adapters in, next global adapter out: pure numpy, never a weight from a client.
 
-Votes are summed in float64 in the order of client names, so the order of arrival changes no bit.
-One client's adapter is in memory at a time, however many clients there are.
+Votes are summed in float64 in the order of client names, or without rounding (`aggregate.sum`), so
+the order of arrival changes no bit.
+Adapters are added up block by block, so however many clients there are, of those that are mapped
+files a block is in memory at a time, and none is copied.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from fedse.aggregate.norms import Wide, blocks, distance
+from fedse.aggregate.exact import Planes, add_exactly, rounded
+from fedse.aggregate.norms import CACHED, Wide, blocks, distance, distance_by_blocks
 from fedse.aggregate.step import Spread, step_length
-from fedse.config.schema import AggregateSection
+from fedse.aggregate.validate import Payload, load_checked, parse_adapter
+from fedse.config.aggregation import AggregateSection
 from fedse.types import Adapter, FloatVector
 
 
@@ -22,6 +27,8 @@ class Vote(NamedTuple):
     load: Callable[[], Adapter]
     lessons: int = 1
     """Episodes the client says it learned from; only the weighted ablation believes it."""
+    length: float | None = None
+    """Euclidean length of its update, if that was measured when the adapter was checked."""
 
 
 class Merge(Protocol):
@@ -32,13 +39,43 @@ class Merge(Protocol):
     ) -> Adapter: ...
 
 
+def checked_vote(
+    client: str,
+    read: Callable[[], Payload],
+    lessons: int,
+    current: Adapter,
+    settings: AggregateSection,
+) -> Vote:
+    """The vote in the bytes of a reply, its update measured if a setting asks; or a rejection."""
+    adapter = parse_adapter(read(), current.spec, settings)
+    length = distance(current.vector, adapter.vector) if needs_lengths(settings) else None
+    return Vote(client, partial(load_checked, read, current.spec), lessons, length)
+
+
+class VoteShare(NamedTuple):
+    """What one vote counts in a mean."""
+
+    norm: float
+    """Length of its update before clipping."""
+    scale: float
+    """What its update is multiplied with so that it is no longer than the bound."""
+    weight: float
+
+
+WEIGHTS: Mapping[str, Callable[[int], float]] = {
+    "mean": lambda lessons: 1.0,
+    "weighted": lambda lessons: float(max(1, lessons)),
+}
+"""The weight of a vote by its lessons, for each kind of mean."""
+
+
 def mean(current: Adapter, votes: Sequence[Vote], *, settings: AggregateSection) -> Adapter:
     """The unweighted element-wise mean of the factors: phi(t) = (1/K) sum_k phi_k(t).
 
     Without votes it is `current` itself. With `clip` = "median" an update longer than the median
     one is first shortened to it, which is ours and not the paper's (docs/adr/0006).
     """
-    return _weighted_mean(current, votes, lambda vote: 1.0, settings)
+    return _weighted_mean(current, votes, "mean", settings)
 
 
 def weighted(current: Adapter, votes: Sequence[Vote], *, settings: AggregateSection) -> Adapter:
@@ -46,78 +83,148 @@ def weighted(current: Adapter, votes: Sequence[Vote], *, settings: AggregateSect
 
     The paper's ablation. Not for real use: a client that overstates its number decides the mean.
     """
-    return _weighted_mean(current, votes, lambda vote: float(max(1, vote.lessons)), settings)
+    return _weighted_mean(current, votes, "weighted", settings)
 
 
 def _weighted_mean(
-    current: Adapter,
-    votes: Sequence[Vote],
-    weight_of: Callable[[Vote], float],
-    settings: AggregateSection,
+    current: Adapter, votes: Sequence[Vote], kind: str, settings: AggregateSection
 ) -> Adapter:
     if not votes:
         return current
     ordered = sorted(votes, key=lambda vote: vote.client)
     norms = update_norms(current, ordered, settings)
+    shares = shares_of(norms, [WEIGHTS[kind](vote.lessons) for vote in ordered], settings)
+    total_in = partial(TOTALS[settings.sum], current, ordered, shares)
+    return along_the_mean(current, total_in, shares, settings)
+
+
+def shares_of(
+    norms: Sequence[float], weights: Sequence[float], settings: AggregateSection
+) -> list[VoteShare]:
+    """What votes of these lengths and weights count, once the longest are clipped."""
     scales = clip_scales(norms, settings)
-    total: Wide = np.zeros(current.spec.size)
-    weights = [weight_of(vote) for vote in ordered]
-    for vote, scale, weight in zip(ordered, scales, weights, strict=True):
-        _add(total, current.vector, vote.load().vector, scale, weight)
-    total /= sum(weights)
+    return [VoteShare(*each) for each in zip(norms, scales, weights, strict=True)]
+
+
+def along_the_mean(
+    current: Adapter,
+    total_in: Callable[[slice], Wide],
+    shares: Sequence[VoteShare],
+    settings: AggregateSection,
+) -> Adapter:
+    """The adapter one step along the mean; `total_in` gives the weighted sum for each block."""
+    here, whole = current.vector, sum(share.weight for share in shares)
+
+    def mean_in(part: slice) -> Wide:
+        total = total_in(part)
+        total /= whole
+        return total
 
     def spread() -> Spread:
-        lengths = [norm * scale for norm, scale in zip(norms, scales, strict=True)]
-        squares = [length**2 * weight for length, weight in zip(lengths, weights, strict=True)]
-        return Spread(sum(squares) / sum(weights), distance(current.vector, total) ** 2)
+        squares = [(norm * scale) ** 2 * weight for norm, scale, weight in shares]
+        return Spread(sum(squares) / whole, distance_by_blocks(here, mean_in) ** 2)
 
-    _extrapolate(total, current.vector, step_length(settings, spread))
-    return Adapter(current.spec, total.astype(np.float32))
+    step, merged = step_length(settings, spread), np.empty(here.size, dtype=np.float32)
+    for part in blocks(here.size):
+        merged[part] = _extrapolated(mean_in(part), here[part], step)
+    return Adapter(current.spec, merged)
+
+
+def ordered_total(
+    current: Adapter, votes: Sequence[Vote], shares: Sequence[VoteShare], part: slice
+) -> Wide:
+    """The weighted sum of clipped votes in their order, rounded to float64 after each."""
+    total: Wide = np.zeros(part.stop - part.start)
+    here = current.vector[part]
+    for vote, (_, scale, weight) in zip(votes, shares, strict=True):
+        there = vote.load().vector[part]
+        if scale == 1.0 and weight == 1.0:
+            total += there
+            continue
+        for inner in blocks(there.size, CACHED):
+            total[inner] += _term(here[inner], there[inner], scale, weight)
+    return total
+
+
+def exact_planes(
+    current: Adapter, votes: Sequence[Vote], shares: Sequence[VoteShare], part: slice
+) -> Planes:
+    """The weighted sum of clipped votes without any rounding; their order does not matter."""
+    planes: Planes = [np.zeros(part.stop - part.start)]
+    here = current.vector[part]
+    for vote, (_, scale, weight) in zip(votes, shares, strict=True):
+        there = vote.load().vector[part]
+        for inner in blocks(there.size, CACHED):
+            add_exactly(planes, _term(here[inner], there[inner], scale, weight), inner)
+    return planes
+
+
+def exact_total(
+    current: Adapter, votes: Sequence[Vote], shares: Sequence[VoteShare], part: slice
+) -> Wide:
+    """The float64 nearest to the weighted sum of clipped votes."""
+    return rounded(exact_planes(current, votes, shares, part))
+
+
+TOTALS = {"ordered": ordered_total, "exact": exact_total}
+"""By `aggregate.sum`."""
 
 
 def update_norms(
     current: Adapter, votes: Sequence[Vote], settings: AggregateSection
 ) -> list[float]:
     """The length of each vote's update, before clipping; 0 where no setting asks for lengths."""
-    if settings.clip == "none" and settings.step_rule == "fixed":
+    if not needs_lengths(settings):
         return [0.0] * len(votes)
-    return [distance(current.vector, vote.load().vector) for vote in votes]
+    return [
+        distance(current.vector, vote.load().vector) if vote.length is None else vote.length
+        for vote in votes
+    ]
+
+
+def needs_lengths(settings: AggregateSection) -> bool:
+    """Whether a rule asks how long each update is."""
+    return settings.clip != "none" or settings.step_rule != "fixed"
 
 
 def clip_scales(norms: Sequence[float], settings: AggregateSection) -> list[float]:
     """What each update is multiplied with so that none is longer than the lower median."""
+    bound = clip_bound(norms, settings)
+    return [clip_scale(norm, bound) for norm in norms]
+
+
+def clip_bound(norms: Sequence[float], settings: AggregateSection) -> float | None:
+    """The length no update may exceed; None = any length is allowed."""
     if settings.clip == "none":
-        return [1.0] * len(norms)
+        return None
     # The lower median is one of the norms, so for one or two clients the bound is a real update.
-    bound = sorted(norms)[(len(norms) - 1) // 2]
-    return [1.0 if norm <= bound else bound / norm for norm in norms]
+    return sorted(norms)[(len(norms) - 1) // 2]
 
 
-def _add(
-    total: Wide,
-    here: FloatVector,
-    there: FloatVector,
-    scale: float,
-    weight: float,
-) -> None:
-    """`total` has grown by `weight` times `there`, or the point at `scale` of the way to it."""
+def clip_scale(norm: float, bound: float | None) -> float:
+    """What an update of this length is multiplied with so that it is no longer than `bound`."""
+    if bound is None:
+        return 1.0
+    return 1.0 if norm <= bound else bound / norm
+
+
+def _term(here: FloatVector, there: FloatVector, scale: float, weight: float) -> Wide:
+    """`weight` times `there`, or times the point at `scale` of the way to it."""
+    term: Wide = there.astype(np.float64)
     if scale == 1.0 and weight == 1.0:
-        total += there
-        return
-    for part in blocks(there.size):
-        step = there[part].astype(np.float64)
-        step -= here[part]
-        step *= scale
-        step += here[part]
-        step *= weight
-        total[part] += step
+        return term
+    begun = here.astype(np.float64)
+    term -= begun
+    term *= scale
+    term += begun
+    term *= weight
+    return term
 
 
-def _extrapolate(total: Wide, here: FloatVector, step: float) -> None:
-    """`total` is `step` times as far from `here` as it was."""
-    if step == 1.0:
-        return
-    for part in blocks(here.size):
-        total[part] -= here[part]
-        total[part] *= step
-        total[part] += here[part]
+def _extrapolated(total: Wide, here: FloatVector, step: float) -> Wide:
+    """`total`, now `step` times as far from `here` as it was."""
+    if step != 1.0:
+        total -= here
+        total *= step
+        total += here
+    return total

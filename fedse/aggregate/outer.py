@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedse.aggregate.norms import Wide, blocks
-from fedse.config.schema import AggregateSection
+from fedse.config.aggregation import AggregateSection
 from fedse.types import Adapter
 
 Moments = tuple[Adapter, ...]

@@ -12,7 +12,7 @@ import numpy as np
 from fedse.aggregate.low_rank import Layer, adapter_of, layers_of, nearest_product, product_square
 from fedse.aggregate.merge import Vote, clip_scales, update_norms
 from fedse.aggregate.step import Spread, step_length
-from fedse.config.schema import AggregateSection
+from fedse.config.aggregation import AggregateSection
 from fedse.types import Adapter
 
 

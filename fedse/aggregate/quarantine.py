@@ -3,11 +3,10 @@
 Strikes are counted from committed rounds alone, so a restart forgets nothing. A strike is a reply
 that broke the rules. A site that was away, had no vote, or reported a failure of its own gets none:
 it may come back. Nor does a member whose name somebody else may have used, so that nobody can get
-another member locked out.
+another member locked out. A pardon ends a quarantine: strikes up to its round no longer count.
 """
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from fedse.committed import Exclusion, ExclusionKind, RoundResult
@@ -18,19 +17,31 @@ STRIKES: tuple[ExclusionKind, ...] = ("rejected", "suspected")
 class StrikeHistory(NamedTuple):
     """What the committed rounds say about the next one."""
 
-    strikes: Counter[str]
-    """In how many rounds each client had a reply rejected."""
+    struck: Mapping[str, tuple[int, ...]]
+    """The rounds in which each client had a reply rejected."""
     adapters: frozenset[str]
     """Digests of the global adapters that were sent out; no client can have made one of them."""
+    pardons: Mapping[str, int]
+    """The round up to which a client's strikes were forgiven."""
 
     def after(self, result: RoundResult) -> "StrikeHistory":
-        struck = {one.client for one in result.excluded if one.kind in STRIKES}
-        return StrikeHistory(self.strikes + Counter(struck), self.adapters | {result.before})
+        new = {one.client for one in result.excluded if one.kind in STRIKES}
+        struck = {client: (*self.struck.get(client, ()), result.index) for client in new}
+        return self._replace(
+            struck={**self.struck, **struck}, adapters=self.adapters | {result.before}
+        )
+
+    def strikes(self, client: str) -> int:
+        """Rounds with a rejected reply since the client's last pardon."""
+        forgiven = self.pardons.get(client, 0)
+        return sum(round > forgiven for round in self.struck.get(client, ()))
 
 
-def strike_history(results: Iterable[RoundResult]) -> StrikeHistory:
+def strike_history(
+    results: Iterable[RoundResult], pardons: Mapping[str, int] | None = None
+) -> StrikeHistory:
     """The past of the round that follows `results`."""
-    past = StrikeHistory(Counter(), frozenset())
+    past = StrikeHistory({}, frozenset(), pardons or {})
     for result in results:
         past = past.after(result)
     return past
@@ -38,13 +49,12 @@ def strike_history(results: Iterable[RoundResult]) -> StrikeHistory:
 
 def quarantined(past: StrikeHistory, members: Iterable[str], *, limit: int) -> dict[str, Exclusion]:
     """The members with `limit` strikes or more, each with its exclusion; 0 = nobody."""
-    strikes = past.strikes
     return {
         client: Exclusion(
             client=client,
             kind="quarantined",
-            reason=f"its replies of {strikes[client]} rounds were rejected",
+            reason=f"its replies of {past.strikes(client)} rounds were rejected",
         )
         for client in sorted(members)
-        if limit and strikes[client] >= limit
+        if limit and past.strikes(client) >= limit
     }

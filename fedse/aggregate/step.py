@@ -7,7 +7,7 @@ updates and the sum of their squared lengths, so secure sums are enough and it c
 from collections.abc import Callable
 from typing import NamedTuple
 
-from fedse.config.schema import AggregateSection
+from fedse.config.aggregation import AggregateSection
 
 # Keeps 0/0 away; `step_max` bounds what a mean of almost no length gives.
 SMALLEST_SQUARE = 1e-30

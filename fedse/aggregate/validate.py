@@ -7,13 +7,18 @@ The server reads replies and a client reads the global adapter with this one par
 
 from collections.abc import Callable
 from math import isfinite, sqrt
+from mmap import mmap
 
 import numpy as np
 
 from fedse.aggregate.norms import squared_norm
-from fedse.config.schema import AggregateSection, Config
+from fedse.config.aggregation import AggregateSection
+from fedse.config.schema import Config
 from fedse.errors import AdapterRejected
 from fedse.types import Adapter, AdapterSpec
+
+Payload = bytes | mmap
+"""An adapter as a safetensors file: in memory, or a mapped file that nobody may write to."""
 
 # Beyond this a merge with a long step could leave the range of float32 (3.4e38).
 LARGEST_NORM = 1e30
@@ -21,7 +26,7 @@ LARGEST_NORM = 1e30
 FILLED = 0.5
 
 
-def parse_adapter(data: bytes, spec: AdapterSpec, limits: AggregateSection) -> Adapter:
+def parse_adapter(data: Payload, spec: AdapterSpec, limits: AggregateSection) -> Adapter:
     """The adapter in `data`, equal to the spec in every respect; anything else is rejected.
 
     The numbers stay where they are in `data`, which therefore must be immutable.
@@ -32,9 +37,9 @@ def parse_adapter(data: bytes, spec: AdapterSpec, limits: AggregateSection) -> A
     return adapter
 
 
-def require_layout(data: bytes, spec: AdapterSpec) -> None:
+def require_layout(data: Payload, spec: AdapterSpec) -> None:
     """Length and header are those that the spec implies."""
-    if type(data) is not bytes:
+    if type(data) not in (bytes, mmap):
         raise AdapterRejected("the adapter is not bytes")
     if len(data) != spec.nbytes:
         raise AdapterRejected(f"adapter of {len(data)} bytes, expected {spec.nbytes}")
@@ -43,7 +48,7 @@ def require_layout(data: bytes, spec: AdapterSpec) -> None:
         raise AdapterRejected("adapter header differs from the agreed spec")
 
 
-def load_checked(read: Callable[[], bytes], spec: AdapterSpec) -> Adapter:
+def load_checked(read: Callable[[], Payload], spec: AdapterSpec) -> Adapter:
     """The adapter in bytes that `parse_adapter` has accepted already; nothing is checked again."""
     return Adapter(spec, np.frombuffer(read(), dtype="<f4", offset=len(spec.header)))
 

@@ -14,7 +14,8 @@ from fedse.errors import (
     is_installed,
     require_packages,
 )
-from fedse.site.open import require_prompt_fits
+from fedse.site.rehearsal import foreseen, require_prompt_fits
+from fedse.tree.settings import regions_of, require_composable
 
 
 def require_runnable(config: Config, engine: Engine) -> None:
@@ -47,6 +48,8 @@ def require_machine(engine: Engine) -> None:
         require_packages("engine simulation", "flwr", "ray", extra="simulation")
     elif engine == "deployment":
         require_packages("engine deployment", "flwr", extra="flower")
+    elif engine == "tree":
+        require_packages("engine tree", "cryptography", extra="flower")
 
 
 def require_engine(config: Config) -> None:
@@ -67,12 +70,19 @@ def require_local(config: Config, engine: Engine) -> None:
             f"buffer.pooled = true trains on all clients' data, engine {engine} keeps it apart",
             hint="use the engine local",
         )
+    if engine == "tree":
+        require_composable(config)
+        regions_of(config)
 
 
-def require_room(config: Config) -> None:
-    """The first prompt of every client and one answer to it fit into rollout.context."""
+def rehearse(config: Config) -> list[str]:
+    """Every client can begin a game and answer in it; what will go wrong later is returned."""
     from fedse.agent.tokens import load_encoder
 
-    encoder = load_encoder(base_path(config.model.base))
+    encoder, warnings = load_encoder(base_path(config.model.base)), list[str]()
     for client in config.clients:
-        require_prompt_fits(partial(make_env, client.env, client.options), encoder, config, client)
+        make = partial(make_env, client.env, client.options)
+        require_prompt_fits(make, encoder, config, client)
+        alarms = foreseen(make, encoder, config, client)
+        warnings += [f"{alarm.text}; next: {alarm.next}" for alarm in alarms]
+    return warnings

@@ -8,7 +8,7 @@ import tomlkit
 
 from fedse.adapters.base import spec_of
 from fedse.aggregate.factors import largest_reply, travelling_spec
-from fedse.api.checks import require_room, require_runnable
+from fedse.api.checks import rehearse, require_runnable
 from fedse.api.engines import Engine
 from fedse.config.file import dump_config, experiment_text, parse_config
 from fedse.config.methods import one_experiment
@@ -41,6 +41,8 @@ class Plan(Record):
     bytes_per_round_up_at_most: int
     spec_digest: str
     agreed_digest: str
+    warnings: tuple[str, ...] = ()
+    """What will keep the agent from learning, and what to do."""
 
 
 def load_experiment(
@@ -70,7 +72,7 @@ def plan(source: Source, *, engine: Engine = "local", **changes: Any) -> Plan:
     config = load_experiment(source, **changes).config
     require_runnable(config, engine)
     # A run finds this out when a site is opened, where the tokenizer is loaded anyway.
-    require_room(config)
+    warnings = rehearse(config)
     spec, clients = spec_of(config), len(config.clients)
     return Plan(
         clients={client.name: client.env for client in config.clients},
@@ -82,4 +84,5 @@ def plan(source: Source, *, engine: Engine = "local", **changes: Any) -> Plan:
         bytes_per_round_up_at_most=largest_reply(spec, config) * clients,
         spec_digest=spec.digest,
         agreed_digest=config.agreed_digest(),
+        warnings=tuple(warnings),
     )

@@ -11,6 +11,7 @@ import numpy as np
 from fedse.config.schema import ClientSection, Config
 from fedse.method.rounds import server_round
 from fedse.method.site import Answer
+from fedse.store.files import mapped
 from fedse.testing import toy_adapter, toy_spec
 from fedse.types import Adapter, ClientStats
 
@@ -44,7 +45,7 @@ def bench_merge(folder: Path, *, megabytes: float, clients: int) -> MergeBench:
 
 def _server_round(files: Sequence[Path], current: Adapter) -> None:
     config = Config(clients=(ClientSection(name="x", env="coin"),))
-    answers = [Answer(f.name, ClientStats(), partial(Path.read_bytes, f)) for f in files]
+    answers = [Answer(f.name, ClientStats(), partial(mapped, f)) for f in files]
     merged = server_round(current, answers, config)
     assert len(merged.voters) == len(files)
 

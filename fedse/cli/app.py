@@ -28,11 +28,12 @@ USAGE_EXIT, BUG_EXIT, INTERRUPT_EXIT = 2, 1, Interrupted.exit_code
 
 # What each verb is for, and an example. Kept here because importing every verb is slow.
 VERBS = {
-    "demo": ("A small federated run on this machine, from start to result.", "demo --seed 1"),
+    "demo": ("A small federated run on this machine, from start to result.", "demo desk --seed 1"),
     "init": ("Make a folder with an environment of your own to fill in.", "init my-agent"),
     "run": ("Run the experiment a TOML file describes.", "run my.toml --set run.rounds=3"),
     "resume": ("Continue a run that was interrupted.", "resume last"),
     "eval": ("Measure an adapter of a run in fresh games.", "eval last --round 0"),
+    "audit": ("Measure what a reply tells about the lessons behind it.", "audit last --json"),
     "compare": ("Which of several runs is better, and how sure is that.", "compare a b"),
     "report": ("Write a run, or several, as one HTML page.", "report last --open"),
     "runs": ("List the runs on this machine and what became of them.", "runs --json"),
@@ -42,6 +43,8 @@ VERBS = {
         "export results last --out results.json",
     ),
     "reproduce": ("Reproduce a table of the docs, with its seeds.", "reproduce main --quick"),
+    "gc": ("Free the disk of adapters and leftovers that nothing needs.", "gc last --rounds 5"),
+    "repair": ("Save what can be read of a damaged database.", "repair last"),
     "ledger": ("Verify or show the signed record of every round.", "ledger verify last"),
     "doctor": ("Is this machine ready? What is missing, and how to get it.", "doctor my.toml"),
     "config": ("Look at an experiment file, check it, explain it.", "config explain train.lr"),

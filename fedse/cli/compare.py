@@ -15,11 +15,11 @@ from fedse.api.measuring import compare
 from fedse.cli.display import Json, plain_wanted
 from fedse.cli.phrases import counted
 from fedse.cli.whiskers import ASCII, UNICODE, Signs, axis_over, tick_line, whisker
+from fedse.config.worlds import world_names
 from fedse.results.arms import differing
-from fedse.results.compare import POWER, ArmResult, Comparison, Contrast
+from fedse.results.compare import ArmResult, Comparison, Contrast, sentence
 from fedse.stats.paired import Difference
 from fedse.stats.rates import Mean, Rate
-from fedse.stats.verdict import p_text
 
 NARROW, WIDE = 60, 100
 LONGEST_LABEL = 16
@@ -170,8 +170,9 @@ def _toml(value: Any) -> str:
 
 def _rates(comparison: Comparison, names: dict[str, str], width: int, signs: Signs) -> list[Line]:
     results = comparison.results
+    worlds = world_names(results[0].envs)
     rows: dict[str, list[Rate | Mean]] = {
-        f"{env}, {_sizes(results, env)}": [result.envs[env] for result in results]
+        f"{worlds[env]}, {_sizes(results, env)}": [result.envs[env] for result in results]
         for env in results[0].envs
     }
     if len(rows) > 1:
@@ -201,7 +202,8 @@ def _sizes(results: list[ArmResult], env: str) -> str:
 def _difference(
     comparison: Comparison, contrast: Contrast, names: dict[str, str], width: int, signs: Signs
 ) -> list[Line]:
-    rows = dict(contrast.found.groups)
+    worlds = world_names(contrast.found.groups)
+    rows = {worlds[env]: found for env, found in contrast.found.groups.items()}
     if len(rows) > 1:
         rows |= {"all games": contrast.found.micro, "mean of envs": contrast.found.macro}
     long = max(map(len, rows))
@@ -234,21 +236,3 @@ def _basis(contrast: Contrast) -> str:
     if contrast.unpaired:
         return f"by their counts in {counted(contrast.games, 'game')}{seeds}"
     return f"the same {counted(contrast.games, 'game')}{seeds}"
-
-
-def sentence(contrast: Contrast, mine: str, first: str, count: int) -> str:
-    """The result over all games, in words."""
-    value, low, high, p = contrast.found.micro
-    sure = f"p {p_text(p)}" + (
-        f", {p_text(contrast.p_holm)} for {count} comparisons (Holm)" if count > 1 else ""
-    )
-    if contrast.verdict != "no difference found":
-        near, far = sorted((abs(low), abs(high)))
-        by = f"{abs(value):.2f} ({near:.2f} to {far:.2f})"
-        return f"{mine} is {contrast.verdict} than {first} by {by}, {sure}."
-    span, often = f"{value:+.2f} ({low:+.2f} to {high:+.2f})", f"{POWER * 5:.0f} times in 5"
-    verdict = f"No difference found between {mine} and {first}: {span}, {sure}."
-    if not isfinite(contrast.detectable):
-        return f"{verdict} So few games or seeds would show no difference {often}."
-    least = f"{contrast.detectable:.2f}"
-    return f"{verdict} One of {least} or more would be found {often}, smaller ones may be missed."

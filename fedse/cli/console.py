@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from fedse.cli.board import Seen
 from fedse.cli.display import Mode
 from fedse.cli.phrases import counted, megabytes
 from fedse.config.schema import Config
@@ -18,12 +19,16 @@ Facts = Mapping[str, Any]
 
 @contextmanager
 def shown(
-    mode: Mode, config: Config, *, log: Path | None = None, loads_model: bool = True
+    mode: Mode,
+    config: Config,
+    *,
+    log: Path | None = None,
+    seen: Seen | None = None,
 ) -> Iterator[Observer]:
     """An observer that shows every event it is given, as `mode` says, until this ends.
 
-    `log` has the earlier events of a run that continues; without `loads_model` the clients are
-    elsewhere, and the view waits for them.
+    `log` has the earlier events of a run that continues. `seen` tells what clients that are
+    elsewhere do now, and the view waits for them; None = they are on this machine.
     """
     if mode == "json":
         yield lambda _, entry: print(json.dumps(entry), flush=True)
@@ -32,7 +37,7 @@ def shown(
     else:
         from fedse.cli.live import live_view  # rich costs a tenth of a second
 
-        with live_view(config, log=log, loads_model=loads_model) as observer:
+        with live_view(config, log=log, seen=seen) as observer:
             yield observer
 
 
@@ -126,6 +131,7 @@ _LINES: Mapping[str, Callable[[Facts], str]] = {
     "aggregate.started": lambda f: f"merges {counted(f['answers'], 'answer')}",
     "commit.started": lambda f: "saves the merged adapter",
     "round.committed": _committed,
+    "alarm.raised": lambda f: f"ALARM {f['text']}; next: {f['next']}",
     "run.finished": lambda f: f"run finished: adapter {f['adapter'][:12]}",
     "run.failed": lambda f: f"run failed: {f['error']}",
     "run.resumed": lambda f: f"the server's app ended{f['reason']}; started again",

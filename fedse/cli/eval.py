@@ -9,6 +9,7 @@ from cyclopts import Parameter
 from fedse.api.measuring import Evaluation, evaluate
 from fedse.cli.display import Json
 from fedse.cli.resume import RunName
+from fedse.config.worlds import world_names
 from fedse.events import Fact
 
 
@@ -57,6 +58,8 @@ def _rows(evaluation: Evaluation) -> list[dict[str, Any]]:
 
 
 def _text(evaluation: Evaluation, rows: list[dict[str, Any]]) -> str:
+    worlds = world_names(evaluation.environments)
+    rows = [{**row, "name": worlds.get(row["name"], row["name"])} for row in rows]
     width = max(len(row["name"]) for row in rows)
     adapter = f"round {evaluation.round} of {evaluation.path.name}"
     lines = [f"success of {adapter} in fresh games, 95 % interval"]

@@ -25,10 +25,12 @@ from fedse.exports.episodes import (
     list_episodes,
     load_texts,
     matching,
+    note_export,
     row_of,
     system_prompts,
 )
 from fedse.exports.inspect_log import Origin, write_inspect_logs
+from fedse.exports.model_card import model_card
 from fedse.exports.parquet import write_parquet
 from fedse.exports.results import last_measured, results_of
 from fedse.results.outcome import committed_round
@@ -71,9 +73,12 @@ def trajectories(
     rows = _rows(place, chosen)
     if to == "parquet":
         _require_new(out)
+        # Before it is written: a copy that nobody knows of cannot be deleted.
+        note_export(chosen, out, clock=time.time)
         written = write_parquet(rows, out)
         print(f"{counted(written, 'episode')} in {out}")
     else:
+        note_export(chosen, out, clock=time.time)
         logs = list(write_inspect_logs(rows, out, _origin(place)))
         print(f"{counted(len(logs), 'log')} in {out}; view them: inspect view --log-dir {out}")
 
@@ -108,15 +113,21 @@ def adapter(
     out: Annotated[Path, Parameter(help="The folder to make.")],
     round: AdapterRound = None,
 ) -> None:
-    """Write an adapter of a run as a PEFT folder.
+    """Write an adapter of a run as a PEFT folder with a model card.
+
+    The card (README.md) has the base model, the success in held-out tasks, the gate, the head of
+    the ledger, and the commands to serve the adapter. It names no client.
 
     Example: fedse export adapter last --round 3 --out my-adapter
     """
     _require_new(out)
-    with closing(open_run(find_run(run, runs_root(os.environ)), clock=time.time)) as opened:
+    path = find_run(run, runs_root(os.environ))
+    with closing(open_run(path, clock=time.time)) as opened:
         chosen = committed_round(opened, round)
-        folder = export_adapter(opened.adapter(chosen), out)
-    print(f"adapter of round {chosen} in {folder}")
+        exported = opened.adapter(chosen)
+        card = model_card(opened, read_card(path), exported, chosen)
+        folder = export_adapter(exported, out, card=card)
+    print(f"adapter of round {chosen} in {folder}; how to serve it is in {folder / 'README.md'}")
 
 
 def _rows(place: Place, chosen: list[StoredEpisode]) -> Iterator[dict[str, Any]]:

@@ -1,41 +1,37 @@
 """`fedse federation`: make one, invite its sites, start it, see who answered."""
 
-import json as json_format
 import secrets
 import sys
 import time
-from contextlib import closing
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 from cyclopts import App, Parameter
 
 from fedse.api.engines import fan_out
+from fedse.cli.connections import connections_told, sites_now, tell_enrolment, words_now
 from fedse.cli.console import shown
+from fedse.cli.coordinator_keys import effect, expiries, pardon, renew, rotate
+from fedse.cli.coordinator_page import PageOption, page_served
 from fedse.cli.display import Json, Plain, mode_of
+from fedse.cli.federation_options import HERE, Folder, SiteName, require_flower
+from fedse.cli.federation_status import status
+from fedse.cli.members import federation_members
 from fedse.cli.result import print_result
 from fedse.cli.run import Metrics, Set, watched
-from fedse.config.file import load_config
-from fedse.errors import Interrupted, require_packages
+from fedse.config.file import experiment_text, load_config
+from fedse.errors import Interrupted
 from fedse.observers.follow import followed
 from fedse.ports import LINK_PORT, PROXY_PORT
 from fedse.results.outcome import result_of
-from fedse.store.run_folder import open_run
-
-if TYPE_CHECKING:
-    from fedse.federation.folder import Federation
+from fedse.store.run_folder import open_run, run_config
 
 app = App(name="federation", help_format="plaintext", help_epilogue="")
 
-Folder = Annotated[Path, Parameter(name="--dir", help="The federation's folder.")]
-SiteName = Annotated[str, Parameter(help="A client of the experiment.")]
-HERE, LOG = Path("federation"), "events.jsonl"
-
-
-def require_flower() -> None:
-    """What a federation needs is installed, or the error says which line installs it."""
-    require_packages("a federation", "flwr", "cryptography", extra="flower")
+LOG, AGAIN = "events.jsonl", "fedse federation resume --dir"
 
 
 @app.command
@@ -68,7 +64,7 @@ def create(
         bundle=own_digest(),
         fingerprint="",
     )
-    given = config.read_text()
+    given = experiment_text(config)
     made = folder.create(out, settings, given=given, card=card, now=now, clock=time.time)
     print(f"federation   {made.card.name}, {len(settings.clients)} sites, {out}")
     print(f"fingerprint  {made.card.fingerprint}  (read it to the sites over the phone)")
@@ -115,7 +111,7 @@ def enrol(
 
     federation, enrolment = folder.open_federation(dir_), read_request(request)
     folder.enrol(federation, enrolment, now=time.time())
-    print(f"{enrolment.site} is enrolled{_effect(federation)}")
+    print(f"{enrolment.site} is enrolled{effect(federation)}")
 
 
 @app.command
@@ -129,17 +125,13 @@ def revoke(site: SiteName, /, *, dir_: Folder = HERE) -> None:
 
     federation = folder.open_federation(dir_)
     folder.revoke(federation, site)
-    print(f"{site} is revoked{_effect(federation)}")
+    print(f"{site} is revoked{effect(federation)}")
 
 
-def _effect(federation: "Federation") -> str:
-    """When a change of the list takes effect; at once where the server runs."""
-    from fedse.flower.ops.serve_federation import sync_nodes
-
-    if sync_nodes(federation):
-        return ", effective now"
-    start = f"fedse federation start --dir {federation.path}"
-    return f"; the server is not running, this takes effect with: {start}"
+app.command(renew)
+app.command(rotate)
+app.command(pardon)
+app.command(federation_members, name="members")
 
 
 @app.command
@@ -149,12 +141,14 @@ def start(
     wait: Annotated[float, Parameter(help="Seconds to wait for sites in the first round.")] = 600.0,
     proxy: Annotated[bool, Parameter(negative="--no-proxy", help="Start nginx as well.")] = True,
     metrics: Metrics = None,
+    page: PageOption = None,
     json: Json = False,
     plain: Plain = False,
 ) -> None:
     """Serve the sites and run all rounds; after a stop or a crash, continue after the last one.
 
-    Whatever ends on the way is started again, including the round loop.
+    Whatever ends on the way is started again, including the round loop. Stderr has the address
+    of a page that shows who is connected and doing what.
     Example: fedse federation start --wait 1800
     """
     require_flower()
@@ -162,19 +156,22 @@ def start(
     from fedse.flower.ops.serve_federation import serving
 
     federation, mode = folder.open_federation(dir_), mode_of(sys.stderr, json=json, plain=plain)
-    config, log = load_config(federation.run / "config.resolved.toml"), federation.run / LOG
+    config, log = run_config(federation.run), federation.run / LOG
+    patience = config.aggregate.deadline + wait  # between two events: the wait, a whole round
+    tell_enrolment(federation, tell=print_aside)
+    ends, sites = expiries(federation), partial(sites_now, federation)
     try:
         with (
-            # Between two events may lie the wait for sites and a whole round.
-            watched(metrics, config.aggregate.deadline + wait) as watchers,
+            watched(metrics, patience, expiries=ends, sites=sites) as watchers,
+            page_served(page, federation, patience=patience, tell=print_aside) as page_watchers,
             serving(federation, proxy=proxy, tell=print_aside) as server,
-            shown(mode, config, log=log, loads_model=False) as observer,
-            followed(log, fan_out([observer, *watchers])),
+            shown(mode, config, log=log, seen=partial(words_now, federation)) as observer,
+            nullcontext() if mode == "live" else connections_told(federation, tell=print_aside),
+            followed(log, fan_out([observer, *watchers, *page_watchers])),
         ):
             server.run(wait=wait)
     except KeyboardInterrupt:
-        again = f"fedse federation resume --dir {dir_}"
-        raise Interrupted("stopped; what was committed is kept", hint=again) from None
+        raise Interrupted("stopped; what was committed is kept", hint=f"{AGAIN} {dir_}") from None
     with open_run(federation.run) as run:
         print_result(result_of(run), mode)
 
@@ -189,48 +186,9 @@ app.command(
 
 def print_aside(line: str) -> None:
     """The line is on stderr; stdout is for results."""
-    print(line, file=sys.stderr, flush=True)
+    # What is being looked after must not end because nobody can be told, as on a full disk.
+    with suppress(OSError):
+        print(line, file=sys.stderr, flush=True)
 
 
-@app.command
-def status(*, dir_: Folder = HERE, json: Json = False) -> None:
-    """Show which sites are enrolled, the last round, and who answered in it.
-
-    Example: fedse federation status --json
-    """
-    require_flower()
-    from fedse.federation import folder
-
-    report = status_of(folder.open_federation(dir_), now=time.time())
-    if json:
-        print(json_format.dumps(report))
-        return
-    print(f"{report['federation']} at {report['server']}, key {report['fingerprint']}")
-    print(f"round {report['round']} of {report['rounds']}")
-    for site in report["sites"]:
-        print(f"  {site['name']:<16}  {site['state']:<12}  {site['last'] or '-'}")
-
-
-def status_of(federation: "Federation", *, now: float) -> dict[str, Any]:
-    """The list and the last committed round, by site."""
-    card = federation.card
-    with closing(open_run(federation.run, clock=time.time)) as run:
-        results, rounds = list(run.results()), run.config.run.rounds
-    last = results[-1] if results else None
-    answers: dict[str, str] = {}
-    if last:
-        answers |= {e.client: f"excluded: {e.text}" for e in last.excluded}
-        answers |= dict.fromkeys(last.absent, "absent")
-        answers |= dict.fromkeys(last.abstained, "answered without a vote")
-        answers |= dict.fromkeys(last.voters, "voted")
-    sites = [
-        {
-            "name": name,
-            "state": "expired" if m.state == "invited" and now >= m.expires else m.state,
-            "last": answers.get(name, ""),
-        }
-        for name, m in sorted(federation.sites.members.items())
-    ]
-    head = {"federation": card.name, "server": f"{card.host}:{card.port}"}
-    progress = {"round": last.index if last else 0, "rounds": rounds}
-    return {**head, "fingerprint": card.fingerprint, **progress, "sites": sites}
+app.command(status)

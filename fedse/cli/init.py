@@ -10,41 +10,63 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from fedse.adapters.base import FETCHED, SHIPPED, base_path
 from fedse.errors import ConfigError, MachineError, boundary
 
 # Templates end in this, so that no tool takes them for code or settings of the package.
 SUFFIX = ".template"
-# What the templates call the folder.
-NAME = "my-agent"
+# What the templates call the folder and the base model.
+NAME, BASE = "my-agent", "BASE"
 
 
 def init_verb(
-    folder: Annotated[Path, Parameter(help="The folder to make; it must be new or empty.")], /
+    folder: Annotated[Path, Parameter(help="The folder to make; it must be new or empty.")],
+    /,
+    *,
+    base: Annotated[
+        str, Parameter(help="The model to start from; tiny needs no download and knows few words.")
+    ] = FETCHED[0],
 ) -> None:
     """The folder holds a working example that passes `fedse env check` and can be run."""
-    made = scaffold(folder)
+    made = scaffold(folder, base=base)
     print(f"made {folder} with {', '.join(path.name for path in made)}\n\nnext")
     for command, about in (
+        *_get_model(base),
         (f"cd {folder}", ""),
         ("fedse env check env:MyEnv", "does the environment keep its contract?"),
+        ("fedse run fedse.toml --dry-run", "can it run here, does everything fit?"),
         ("fedse run fedse.toml", "improve an agent in it"),
         ("fedse env play env:MyEnv", "play it yourself"),
     ):
-        print(f"  {command:<28}{about}".rstrip())
+        print(f"  {command:<32}{about}".rstrip())
 
 
-def scaffold(folder: Path) -> list[Path]:
-    """All template files are in `folder`, under its name; nothing that was there is touched."""
+def _get_model(base: str) -> list[tuple[str, str]]:
+    try:
+        base_path(base)
+    except MachineError as error:
+        return [(error.hint, "the model to start from; once")]
+    return []
+
+
+def scaffold(folder: Path, *, base: str = FETCHED[0]) -> list[Path]:
+    """All template files are in `folder`, under its name; nothing that was there is touched.
+
+    A world in the few words that the shipped models know, or in plain English for other models.
+    """
     _require_free(folder)
-    name = _experiment_name(folder)
+    name, kind = _experiment_name(folder), "tiny" if base in SHIPPED else "real"
     made = []
     elsewhere = "fedse init FOLDER, in a place where you may write"
     with boundary(MachineError, f"{folder} cannot be made", hint=elsewhere):
         folder.mkdir(parents=True, exist_ok=True)
-        for template in sorted(files("fedse.scaffold").iterdir(), key=lambda entry: entry.name):
+        places = files("fedse.scaffold"), files("fedse.scaffold") / kind
+        templates = [template for place in places for template in place.iterdir()]
+        for template in sorted(templates, key=lambda entry: entry.name):
             if template.name.endswith(SUFFIX):
                 path = folder / template.name.removesuffix(SUFFIX)
                 text = template.read_text(encoding="utf-8").replace(NAME, name)
+                text = text.replace(f'"{BASE}"', f'"{base}"')
                 path.write_text(text, encoding="utf-8")
                 made.append(path)
     return made

@@ -68,7 +68,7 @@ def show(place: Place = "last", /, *, json: Json = False) -> None:
                 print(json_format.dumps({"ledger": str(verdict.path), **entry.model_dump()}))
             continue
         print("\n" * bool(number) + _owner(verdict))
-        rows = _server_rows if verdict.began.get("role") == "server" else _client_rows
+        rows = ROWS.get(verdict.began.get("role", ""), _client_rows)
         for line in _table(rows(verdict.entries)):
             print(line)
         for line in _exclusions(verdict.entries):
@@ -136,7 +136,7 @@ def _owner(verdict: Verdict) -> str:
 def _counts(entries: Sequence[Entry]) -> Iterator[str]:
     kinds = [entry.kind for entry in entries]
     yield counted(len(entries), "line")
-    for kind, noun in (("round", "round"), ("answered", "answer"), ("resent", "repetition")):
+    for kind, noun in NOUNS.items():
         if kind in kinds:
             yield counted(kinds.count(kind), noun)
     recovered = sum(1 for entry in entries if entry.facts.get("recovered"))
@@ -179,6 +179,9 @@ def _server_rows(entries: Sequence[Entry]) -> Iterator[Row]:
 def _client_rows(entries: Sequence[Entry]) -> Iterator[Row]:
     yield "round", "time (UTC)", "what", "played", "won", "received", "sent", "up"
     for entry in entries:
+        if entry.kind == "audited":
+            verdict = "passed" if entry.facts["passed"] else "did not pass"
+            yield _number(entry.facts), _when(entry), f"audit: {verdict}", *[""] * 5
         if entry.kind in ("answered", "resent"):
             facts: Mapping[str, Any] = entry.facts
             episodes = facts.get("episodes", {})
@@ -186,6 +189,31 @@ def _client_rows(entries: Sequence[Entry]) -> Iterator[Row]:
             adapters = (_short(facts.get(key)) for key in ("received", "sent"))
             up = megabytes(facts["bytes_up"])
             yield _number(facts), _when(entry), entry.kind, *played, *adapters, up
+
+
+def _region_rows(entries: Sequence[Entry]) -> Iterator[Row]:
+    yield "round", "time (UTC)", "what", "voted", "clipped at", "received", "sum", "up"
+    for entry in entries:
+        if entry.kind in ("gathered", "summed"):
+            facts: Mapping[str, Any] = entry.facts
+            bound = facts.get("bound")
+            clipped = "" if bound is None else f"{bound:.6g}"
+            digests = (_short(facts.get(key)) for key in ("received", "sum"))
+            up = megabytes(facts["bytes_up"]) if "bytes_up" in facts else ""
+            voters = str(len(facts["voters"]))
+            yield _number(facts), _when(entry), entry.kind, voters, clipped, *digests, up
+
+
+ROWS = {"server": _server_rows, "region": _region_rows}
+NOUNS = {
+    "round": "round",
+    "answered": "answer",
+    "resent": "repetition",
+    "forgotten": "erasure",
+    "audited": "audit",
+    "summed": "sum",
+    "region": "signed sum",
+}
 
 
 def _exclusions(entries: Sequence[Entry]) -> Iterator[str]:

@@ -32,7 +32,7 @@ def reproduce_verb(
     table: Annotated[str, Parameter(help=f"One of {', '.join(TABLES)}.")],
     /,
     *,
-    quick: Annotated[bool, Parameter(help="Two or three of the arms, one seed.")] = False,
+    quick: Annotated[bool, Parameter(help="Fewer arms, one seed.")] = False,
     seeds: Annotated[int | None, Parameter(help="How many; quick 1, else the table's.")] = None,
     first_seed: Annotated[
         int, Parameter(help="Of the published ones 0; a trial takes others.")

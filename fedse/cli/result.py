@@ -6,6 +6,7 @@ from typing import Any
 
 from fedse.cli.display import Mode
 from fedse.cli.phrases import counted, megabytes
+from fedse.config.worlds import world_names
 from fedse.results.outcome import Change, RunResult
 from fedse.stats.rates import Rate
 
@@ -50,6 +51,7 @@ def result_json(result: RunResult) -> dict[str, Any]:
             place: {client: _rate_json(rate) for client, rate in by_client.items()}
             for place, by_client in result.places.items()
         },
+        "alarms": [alarm._asdict() for alarm in result.alarms],
     }
 
 
@@ -74,7 +76,8 @@ def result_text(result: dict[str, Any]) -> str:
     if result["all"] is None:
         lines += ["success was not measured (eval.episodes = 0, or nobody answered)"]
     else:
-        rows = dict(result["environments"])
+        names = world_names(result["environments"])
+        rows = {names[env]: change for env, change in result["environments"].items()}
         if len(rows) > 1:
             rows["all"] = result["all"]
         lines += ["success on held-out tasks, first -> last (95 % interval)"]
@@ -86,6 +89,8 @@ def result_text(result: dict[str, Any]) -> str:
     lines += ["", f"exchanged  {moved}, adapters only", f"run        {result['run']}"]
     if result["adapter"]:
         lines += [f"adapter    {result['adapter']}"]
+    for alarm in result["alarms"]:
+        lines += ["", f"ALARM      {alarm['text']}", f"  next     {alarm['next']}"]
     return "\n".join(lines)
 
 

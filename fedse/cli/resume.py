@@ -10,8 +10,7 @@ from fedse.cli.console import shown
 from fedse.cli.display import Json, Plain, mode_of
 from fedse.cli.result import print_result
 from fedse.cli.run import EngineOption
-from fedse.config.file import load_config
-from fedse.store.run_folder import find_run
+from fedse.store.run_folder import find_run, run_config
 
 RunName = Annotated[str, Parameter(help="Path or id of the run, or `last` (started last).")]
 
@@ -27,7 +26,7 @@ def resume_verb(
     """The run has all its rounds; the result is the same as without the stop."""
     path = find_run(run, running.root_of(None))
     mode = mode_of(sys.stderr, json=json, plain=plain)
-    config, log = load_config(path / "config.resolved.toml"), path / "events.jsonl"
+    config, log = run_config(path), path / "events.jsonl"
     with shown(mode, config, log=log) as observer:
         result = running.resume(path, engine=engine, on_event=observer)
     print_result(result, mode)

@@ -22,7 +22,8 @@ from fedse.config.methods import METHODS
 from fedse.config.schema import Config
 from fedse.errors import ConfigError
 from fedse.events import Observer
-from fedse.observers.prometheus import monitored
+from fedse.observers.health import Sites
+from fedse.observers.prometheus import Expiries, monitored
 from fedse.observers.trackers import Tracker
 from fedse.results.outcome import RunResult
 
@@ -45,7 +46,11 @@ Metrics = Annotated[
     Parameter(help="Serve /metrics (Prometheus) and /health, as in 127.0.0.1:9464."),
 ]
 EngineOption = Annotated[
-    Engine, Parameter(help="local: no network. simulation, deployment: Flower on this machine.")
+    Engine,
+    Parameter(
+        help="local: no network. simulation, deployment: Flower on this machine. tree: a process "
+        "per site and region on this machine."
+    ),
 ]
 Track = Annotated[
     list[Tracker],
@@ -111,17 +116,31 @@ def start_run(
 
 
 @contextmanager
-def watched(address: str | None, patience: float) -> Iterator[list[Observer]]:
+def watched(
+    address: str | None,
+    patience: float,
+    *,
+    expiries: Expiries | None = None,
+    sites: Sites | None = None,
+) -> Iterator[list[Observer]]:
     """Observers that serve metrics and health on `address`; none where it is None."""
     if address is None:
         yield []
         return
-    host, colon, port = address.rpartition(":")
-    if not (host and colon and port.isdecimal()):
-        raise ConfigError(f"--metrics must look like 127.0.0.1:9464, got {address!r}")
-    with monitored(host, int(port), clock=time.time, patience=patience) as (observer, taken):
+    host, port = parse_address("--metrics", address, like="127.0.0.1:9464")
+    with monitored(
+        host, port, clock=time.monotonic, patience=patience, expiries=expiries, sites=sites
+    ) as (observer, taken):
         print(f"metrics and health on http://{host}:{taken}", file=sys.stderr, flush=True)
         yield [observer]
+
+
+def parse_address(option: str, address: str, *, like: str) -> tuple[str, int]:
+    """Host and port of what was given for `option`."""
+    host, colon, port = address.rpartition(":")
+    if not (host and colon and port.isdecimal()):
+        raise ConfigError(f"{option} must look like {like}, got {address!r}")
+    return host, int(port)
 
 
 def _warn(message: str) -> None:
@@ -143,5 +162,6 @@ def print_plan(plan: Plan, config: Config, mode: Mode) -> None:
         f"adapter    {plan.adapter_parameters} parameters, {megabytes(plan.adapter_bytes)}",
         f"per round  {each} down, at most {each} up",
     ]
+    lines += [f"warning    {warning}" for warning in plan.warnings]
     print("\n".join(f"# {line}" for line in lines))
     print(dump_config(config), end="")

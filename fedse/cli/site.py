@@ -16,8 +16,18 @@ from fedse.adapters.base import spec_of
 from fedse.aggregate.factors import travelling_spec
 from fedse.api.checks import require_machine
 from fedse.api.engines import acting_engine
+from fedse.cli.audit import site_audit
 from fedse.cli.display import Json
-from fedse.cli.federation import print_aside, require_flower
+from fedse.cli.encrypt import encrypt
+from fedse.cli.erase import forget, retrain
+from fedse.cli.federation_options import require_flower
+from fedse.cli.members import site_members
+from fedse.cli.privacy import privacy_report
+from fedse.cli.redact import redact
+from fedse.cli.site_options import HERE, HomeOption
+from fedse.cli.site_privacy import privacy
+from fedse.cli.site_start import start
+from fedse.cli.site_status import status
 from fedse.config.file import parse_options
 from fedse.envs.base import make_env
 from fedse.errors import StoreError
@@ -31,13 +41,19 @@ if TYPE_CHECKING:
     from fedse.site.choose_adapter import ChosenAdapter
 
 app = App(name="site", help_format="plaintext", help_epilogue="")
+app.command(redact)
+app.command(forget)
+app.command(retrain, name="retrain-without")
+app.command(encrypt)
+app.command(privacy_report, name="privacy-report")
+app.command(site_audit, name="audit")
 
-HomeOption = Annotated[Path, Parameter(help="The site's folder.")]
 Options = Annotated[
     list[str],
     Parameter(name="--option", help="One argument of it, as in words=small.", show_default=False),
 ]
-HERE = Path("site")
+
+app.command(site_members, name="members")
 
 
 @app.command
@@ -95,6 +111,9 @@ def preview(*, home: HomeOption = HERE, json: Json = False) -> None:
 
 
 def _what_leaves(contents: "Preview") -> Iterator[str]:
+    from fedse.federation.rotation import RotationRequest
+
+    rotation = RotationRequest.model_fields
     yield "numbers (examples)"
     for field in contents.numbers:
         yield f"  {field.name:<16}  {field.kind:<6}  {field.example}"
@@ -117,6 +136,7 @@ def _what_leaves(contents: "Preview") -> Iterator[str]:
     yield f"it asks for: {', '.join(contents.requests)}"
     yield f"if something breaks, instead of a reply: {'; or: '.join(contents.when_it_breaks)}"
     yield f"before that, once, sent by you: enrolment.json ({', '.join(contents.once)})"
+    yield f"if you replace the site's key, sent by you: rotation.json ({', '.join(rotation)})"
 
 
 def _what_stays(contents: "Preview") -> Iterator[str]:
@@ -141,22 +161,29 @@ def tensor_kinds(tensors: Mapping[str, tuple[int, ...]]) -> list[TensorKind]:
     return [TensorKind(name, shape, times) for (name, shape), times in Counter(alike).items()]
 
 
-@app.command
-def start(*, home: HomeOption = HERE) -> None:
-    """Take part: the site's worker and its node run until Ctrl-C.
+app.command(start)
+app.command(status)
+app.command(privacy)
 
-    Example: fedse site start --home site
+
+@app.command
+def rotate(*, home: HomeOption = HERE) -> None:
+    """Make a new key for this site, and a request to the coordinator to accept it.
+
+    Nothing is sent. The site works with the old key until the request is accepted, and then goes
+    over to the new one by itself. If the old key may be stolen, ask to be revoked instead.
+
+    Example: fedse site rotate --home site
     """
     require_flower()
-    require_machine("deployment")
     from fedse.federation.home import open_home
-    from fedse.flower.ops.serve_site import serve_site
+    from fedse.federation.rotation import begin_rotation
 
     opened = open_home(home)
-    try:
-        serve_site(opened, tell=print_aside)
-    except KeyboardInterrupt:
-        print_aside("stopped; start again whenever you like")
+    begin_rotation(opened)
+    accept = f"fedse federation rotate {opened.card.site}-rotation.json"
+    print(f"send     {home / 'rotation.json'} to the coordinator, who accepts it with: {accept}")
+    print(f"next     fedse site start --home {home}, unless it runs already")
 
 
 @app.command

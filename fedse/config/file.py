@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import tomlkit
 from pydantic import ValidationError
 
+from fedse.config.hardware import OWN_SECTIONS
 from fedse.config.keys import children, config_keys, suggest_key
 from fedse.config.lines import Location, toml_lines
 from fedse.config.schema import ClientSection, Config
@@ -26,12 +27,11 @@ from fedse.suggest import closest
 
 SHIPPED: Mapping[str, tuple[str, str]] = {
     "demo": ("fedse", "demo.toml"),
+    "desk": ("fedse", "desk.toml"),
     "five-worlds": ("fedse.reproduce", "five-worlds.toml"),
     "one-world": ("fedse.reproduce", "one-world.toml"),
 }
 """Experiments that come with the package: the package and the file in it."""
-OWN_SECTIONS = ("engine", "trainer")
-"""What a site decides alone: in its site.toml, never in what is agreed."""
 
 
 class _Problem(NamedTuple):

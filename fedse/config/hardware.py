@@ -1,10 +1,14 @@
-"""What a machine decides for itself: how it generates and how it trains. Nobody agrees on it."""
+"""What a machine decides for itself: how it generates, trains and watches. Nobody agrees on it."""
 
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from fedse.config.section import Positive, Section
+
+OWN_SECTIONS = ("engine", "trainer", "storage", "watchdog", "redact", "privacy")
+"""What a site decides alone: in its site.toml, never in what is agreed."""
+LEAST_SILENCE = 120.0
 
 
 class EngineSection(Section):
@@ -42,6 +46,20 @@ class EngineSection(Section):
     """The server gives its GPU memory back while the trainer works (vLLM's sleep mode)."""
     key: str | None = None
     """Name of the environment variable that holds the server's API key."""
+
+
+class WatchdogSection(Section):
+    """When a process that gets nowhere is killed and started again: this machine's own business."""
+
+    stopped: Annotated[float, Field(ge=0)] = 30.0
+    """Seconds for which a process may be stopped by a signal, as by Ctrl-Z; 0 = for ever."""
+    progress: Annotated[float, Field(ge=0)] | None = None
+    """Seconds without progress while there is work: no move in any game, no reply of the engine, no
+    step of the optimiser. Unset = half of `aggregate.deadline`, at least 120; 0 = for ever."""
+
+    def silence(self, deadline: float) -> float:
+        """Seconds without progress after which a process counts as hung; 0 = never."""
+        return max(LEAST_SILENCE, deadline / 2) if self.progress is None else self.progress
 
 
 class TrainerSection(Section):

@@ -4,14 +4,22 @@ Sections are named after the stages of the method. What all clients must have in
 `Config.agreed_digest` covers; a client's own `[[clients]]` entry never comes from the server.
 """
 
-from typing import Annotated, Any, Literal
+from collections import Counter
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from fedse import plugins
-from fedse.config.hardware import EngineSection, TrainerSection
+from fedse.config.aggregation import AggregateSection
+from fedse.config.combinable import require_combinable
+from fedse.config.hardware import OWN_SECTIONS, EngineSection, TrainerSection, WatchdogSection
 from fedse.config.judging import EvalSection, GateSection, PersonalSection, SplitsSection
+from fedse.config.privacy import PrivacySection
+from fedse.config.redaction import RedactSection
 from fedse.config.section import Fraction, Positive, Section, one_of
+from fedse.config.storage import StorageSection
 from fedse.config.training import (
     TrainSection,
     WarmstartSection,
@@ -91,50 +99,6 @@ class BufferSection(Section):
     them, but `train.loss = "kto"` from the failed ones of training tasks."""
 
 
-class AggregateSection(Section):
-    type: Annotated[str, one_of("mean", "weighted", "product", group=plugins.AGGREGATES)] = "mean"
-    """How adapters are merged (paper: unweighted mean; weighted by buffer = its ablation);
-    `product` = the mean of the products B A, cut back to the agreed rank."""
-    clip: Literal["none", "median"] = "median"
-    """Scale updates longer than the median one down to it; `none` = the paper's plain mean."""
-    step: Annotated[float, Field(gt=0)] = 1.0
-    """How far to go towards the mean of the updates (paper: 1); above 1 goes beyond it."""
-    step_rule: Literal["fixed", "fedexp"] = "fixed"
-    """`fedexp` = as far as FedExP finds from the lengths of the updates, no less than `step`."""
-    step_max: Annotated[float, Field(gt=0)] = 10.0
-    """The longest step that `fedexp` may find."""
-    outer: Literal["none", "nesterov", "adam"] = "none"
-    """An optimiser that takes the mean update for its gradient: Nesterov's momentum (DiLoCo) or
-    Adam (FedAdam)."""
-    outer_lr: Annotated[float, Field(gt=0)] | None = None
-    """Its learning rate; unset = 0.7 for `nesterov`, 0.001 for `adam`."""
-    outer_momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
-    """Share of the earlier updates that it keeps; Adam's beta1."""
-    outer_decay: Annotated[float, Field(ge=0, lt=1)] = 0.99
-    """Share of the earlier squares that Adam keeps; its beta2."""
-    outer_floor: Annotated[float, Field(gt=0)] = 1e-3
-    """What Adam adds to the root of the squares; the larger, the less it adapts."""
-    max_norm: Annotated[float, Field(gt=0)] = 1e4
-    """A reply whose A or B factors are longer than this is excluded."""
-    strikes: Annotated[int, Field(ge=0)] = 3
-    """Rounds with a rejected reply after which a client is quarantined; 0 = never."""
-    min_clients: Positive = 1
-    """Fewer valid replies than this end the run; votes and abstentions both count."""
-    goal: Annotated[int, Field(ge=0)] = 0
-    """Valid replies that close a round at once; 0 = all. Of more than 20 members only a third more
-    than this are asked, drawn again each round; a reply that comes later is never averaged."""
-    deadline: Annotated[float, Field(gt=0)] = 3600.0
-    """Seconds a round waits for replies (Flower driver)."""
-    rejoin: Annotated[float, Field(ge=0)] = 90.0
-    """Seconds a round waits for a site that answered the last one and is gone now."""
-
-    @model_validator(mode="after")
-    def _reachable(self) -> "AggregateSection":
-        if 0 < self.goal < self.min_clients:
-            raise ValueError(f"goal {self.goal} is less than min_clients {self.min_clients}")
-        return self
-
-
 class ClientSection(Section):
     name: Annotated[str, Field(pattern=CLIENT_NAME)]
     """Unique within the experiment."""
@@ -150,6 +114,9 @@ class ClientSection(Section):
     """The first round in which this client is asked to take part."""
     options: dict[str, Any] = {}  # noqa: RUF012 (pydantic copies it)
     """Arguments of the environment."""
+    region: Annotated[str, Field(pattern=CLIENT_NAME)] | None = None
+    """The regional coordinator that adds this client's vote to those of its neighbours (engine
+    `tree`, with `aggregate.sum = "exact"`); unset = the coordinator has every vote itself."""
     rank: Positive | None = None
     """Train at this LoRA rank, at most model.rank, to save memory here; unset = model.rank."""
     step_seconds: Annotated[float, Field(gt=0)] = 600.0
@@ -174,13 +141,16 @@ class Config(Section):
     eval: EvalSection = EvalSection()
     engine: EngineSection = EngineSection()
     trainer: TrainerSection = TrainerSection()
+    storage: StorageSection = StorageSection()
+    watchdog: WatchdogSection = WatchdogSection()
+    redact: RedactSection = RedactSection()
+    privacy: PrivacySection = PrivacySection()
     clients: Annotated[tuple[ClientSection, ...], Field(min_length=1)]
 
     @field_validator("clients")
     @classmethod
     def _unique(cls, clients: tuple[ClientSection, ...]) -> tuple[ClientSection, ...]:
-        names = [client.name for client in clients]
-        twice = sorted({name for name in names if names.count(name) > 1})
+        twice = sorted(name for name, n in Counter(c.name for c in clients).items() if n > 1)
         if twice:
             raise ValueError(f"client names must be unique, twice: {', '.join(twice)}")
         return clients
@@ -204,30 +174,8 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
-    def _mergeable(self) -> "Config":
-        if self.trainer.precision == "4bit" and self.engine.type == "in-process":
-            raise ValueError('trainer.precision = "4bit" needs engine.type = "vllm"')
-        return self
-
-    @model_validator(mode="after")
     def _combinable(self) -> "Config":
-        product, outer = self.aggregate.type == "product", self.aggregate.outer != "none"
-        factors, ranks = self.train.factors, [c.rank for c in self.clients if c.rank]
-        refused = {
-            'train.factors = "a" learns nothing, because B begins at zero': factors == "a",
-            'aggregate.type = "product" needs train.factors = "both"': product
-            and factors != "both",
-            'aggregate.type = "product" needs aggregate.outer = "none"': product and outer,
-            'train.factors = "alternate" needs aggregate.outer = "none", which would move the '
-            "factor that rests": factors == "alternate" and outer,
-            'personal.form = "beside" needs train.factors = "both"': self.personal.form == "beside"
-            and factors != "both",
-            'clients.rank needs aggregate.type = "product"': bool(ranks) and not product,
-            f"clients.rank must be <= model.rank = {self.model.rank}": max(ranks, default=0)
-            > self.model.rank,
-        }
-        if any(refused.values()):
-            raise ValueError(next(reason for reason, found in refused.items() if found))
+        require_combinable(self)
         return self
 
     @model_validator(mode="after")
@@ -235,14 +183,20 @@ class Config(Section):
         require_one_warm_length(self.train, self.warmstart)
         return self
 
-    @model_validator(mode="after")
-    def _failures_kept(self) -> "Config":
-        if self.train.loss == "kto" and not self.buffer.keep_played:
-            raise ValueError('train.loss = "kto" needs buffer.keep_played = true')
-        return self
+    @cached_property
+    def members(self) -> Mapping[str, ClientSection]:
+        """The clients by name, in their order."""
+        return {client.name: client for client in self.clients}
 
     def client(self, name: str) -> ClientSection:
-        return next(client for client in self.clients if client.name == name)
+        return self.members[name]
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with other values; pydantic's would keep what was computed from the old ones."""
+        copied = super().model_copy(update=update, deep=deep)
+        for computed in ("members", "_agreed"):
+            vars(copied).pop(computed, None)
+        return copied
 
     def train_in(self, round: int) -> TrainSection:
         """How a client trains in this round: as in `train`, but for what the warm start changes.
@@ -268,12 +222,15 @@ class Config(Section):
         Where the base model lies, which hardware computes and how work is spread are each member's
         own; that the models are the same is the adapter spec's business.
         """
+        return self._agreed
+
+    @cached_property
+    def _agreed(self) -> str:
         shared = self.model_dump(
             mode="json",
             exclude={
                 "clients": True,
-                "engine": True,
-                "trainer": True,
+                **dict.fromkeys(OWN_SECTIONS, True),
                 "run": {"workers"},
                 "model": {"base"},
                 "buffer": {"keep_played"},

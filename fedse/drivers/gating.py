@@ -84,10 +84,9 @@ class PlayingSites:
 
 
 def _counts(deliveries: Iterable[Delivery], config: Config) -> Iterable[tuple[str, Won]]:
-    members = {client.name for client in config.clients}
     for delivery in deliveries:
         stats = delivery.stats
-        if delivery.exclusion or delivery.client not in members:
+        if delivery.exclusion or delivery.client not in config.members:
             continue
         if 0 < stats.validation_played <= config.gate.episodes:
             yield delivery.client, Won(stats.validation_succeeded, stats.validation_played)

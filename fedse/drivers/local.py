@@ -5,10 +5,9 @@ No network, no Flower; the same loop and the same client code, so the same adapt
 
 import threading
 import time
-from collections.abc import Collection, Iterator
-from concurrent.futures import as_completed
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import Future, as_completed
 from contextlib import contextmanager
-from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Lock
@@ -20,7 +19,7 @@ from fedse.config.schema import Config
 from fedse.drivers.sites import OpenSite, Sites
 from fedse.drivers.workers import Workers, worker_processes
 from fedse.events import Emit, Fact
-from fedse.protocol import Ask, Delivery, Request
+from fedse.protocol import Ask, Delivery, Request, StageRequest
 from fedse.store.run import Run
 from fedse.types import Adapter, Clock
 
@@ -39,9 +38,40 @@ class InProcess:
             if client.name not in skip:
                 yield self._sites.answer(client.name, request, data, self._run.emit)
 
+    def ask_stage(
+        self, request: StageRequest, data: bytes, *, of: Collection[str]
+    ) -> Iterator[Delivery]:
+        """These clients' answers to a stage of a secure sum, one after another."""
+        for client in of:
+            yield self._sites.answer_stage(client, request, data)
+
     def close(self) -> None:
         """No file of a client is open any more."""
         self._sites.close()
+
+
+class AskWorkers:
+    """Asks the clients in the processes of a pool."""
+
+    def __init__(self, workers: Workers, config: Config) -> None:
+        self._workers, self._config = workers, config
+
+    def __call__(
+        self, request: Request, adapter: Adapter, *, skip: Collection[str] = ()
+    ) -> Iterator[Delivery]:
+        data = request_bytes(adapter, self._config)
+        names = [client.name for client in self._config.clients if client.name not in skip]
+        return self._answers([self._workers.submit(_answer, n, request, data) for n in names])
+
+    def ask_stage(
+        self, request: StageRequest, data: bytes, *, of: Collection[str]
+    ) -> Iterator[Delivery]:
+        """These clients' answers to a stage of a secure sum, in any order."""
+        return self._answers([self._workers.submit(_answer_stage, n, request, data) for n in of])
+
+    def _answers(self, futures: Sequence[Future[Delivery]]) -> Iterator[Delivery]:
+        for future in as_completed(futures):
+            yield future.result()
 
 
 @contextmanager
@@ -59,27 +89,12 @@ def worker_pool(run: Run, open_site: OpenSite) -> Iterator[Ask]:
     try:
         arguments = (config, run.path, open_site, write_end, lock)
         with worker_processes(count, _prepare, *arguments) as workers:
-            yield partial(_ask, workers, config)
+            yield AskWorkers(workers, config)
     finally:
         # The workers are gone, so the relay now reaches the end of their events.
         write_end.close()
         relay.join()
         events.close()
-
-
-def _ask(
-    workers: Workers,
-    config: Config,
-    request: Request,
-    adapter: Adapter,
-    *,
-    skip: Collection[str] = (),
-) -> Iterator[Delivery]:
-    data = request_bytes(adapter, config)
-    names = [client.name for client in config.clients if client.name not in skip]
-    futures = [workers.submit(_answer, name, request, data) for name in names]
-    for future in as_completed(futures):
-        yield future.result()
 
 
 def _relay(events: Connection, emit: Emit) -> None:
@@ -107,4 +122,9 @@ def _answer(client: str, request: Request, data: bytes) -> Delivery:
             _worker["events"].send((event, facts))
 
     delivery: Delivery = _worker["sites"].answer(client, request, data, emit)
+    return delivery
+
+
+def _answer_stage(client: str, request: StageRequest, data: bytes) -> Delivery:
+    delivery: Delivery = _worker["sites"].answer_stage(client, request, data)
     return delivery

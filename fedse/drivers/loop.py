@@ -4,45 +4,62 @@ A driver supplies one thing: a way to ask all members and receive their answers.
 driver and a Flower deployment differ in transport only.
 """
 
-from functools import partial
-from pathlib import Path
+import time
+from collections.abc import Mapping, Sequence
 
 from fedse.adapters.base import initial_adapter
 from fedse.adapters.peft_folder import export_whole
-from fedse.aggregate.drift import drift_of
-from fedse.aggregate.factors import reply_spec, travelling_spec, with_resting_factor
 from fedse.aggregate.quarantine import StrikeHistory, quarantined, strike_history
-from fedse.aggregate.validate import cap_lessons, load_checked, shrink_to_bound
-from fedse.committed import Drift, Exclusion, RoundResult
+from fedse.committed import Exclusion, RoundResult
+from fedse.drivers.gathering import (
+    AskedRound,
+    Gather,
+    Gathered,
+    announce,
+    forget_inbox,
+    gather_adapters,
+    gather_sum,
+)
 from fedse.drivers.gating import PlayingSites, gate
 from fedse.drivers.replies import ExpectedReply, exclusion_of
 from fedse.errors import RunError
 from fedse.ledger.chain import Ledger
 from fedse.ledger.record import note_end, note_round, run_ledger
-from fedse.method.rounds import server_round
-from fedse.method.site import Answer, Merged
+from fedse.method.site import Merged
 from fedse.protocol import Ask, Delivery, Request
+from fedse.results.alarms import round_alarms
+from fedse.store.retention import keep_newest_rounds
 from fedse.store.run import Run
 from fedse.types import Adapter, ClientStats, Clock
 
-SIDE_BY_SIDE = 256 << 20
-"""Total bytes of replies up to which all are held in memory at once, to measure their drift."""
 
-
-def federate(run: Run, ask: Ask, *, clock: Clock) -> Adapter:
+def federate(run: Run, ask: Ask, *, clock: Clock, timer: Clock = time.monotonic) -> Adapter:
     """All rounds are committed; returns the final global adapter. Goes on where it was stopped."""
+    gather = gather_sum if run.config.aggregate.secure else gather_adapters
+    return federate_by(gather, run, ask, clock=clock, timer=timer)
+
+
+def federate_by(
+    gather: Gather, run: Run, ask: Ask, *, clock: Clock, timer: Clock = time.monotonic
+) -> Adapter:
+    """As `federate`, with replies that are gathered in another way."""
     rounds = run.config.run.rounds
     run.begin(initial_adapter(run.spec, seed=run.config.run.seed))
     ledger = run_ledger(run, clock=clock)
     done = run.committed or 0
     run.emit("run.started", rounds=rounds, committed=done, clients=len(run.config.clients))
-    for index in range(1, done + 1):
+    for index in run.kept_rounds():
         _export(run, index)
     past = strike_history(run.results())
     for index in range(done + 1, rounds + 1):
-        past = past.after(_round(run, ask, index, clock, past, ledger))
+        past = _with_pardons(past, run)
+        started, asked = timer(), _asked_round(run, index, past)
+        gathered = _gather(run, ask, asked, gather, past)
+        result = _decide(run, ask, asked, gathered, past)
+        _commit(run, ledger, result.model_copy(update={"seconds": timer() - started}))
+        past = past.after(result)
     final = run.adapter(rounds)
-    _final_eval(run, ask, rounds, final, past)
+    _final_eval(run, ask, rounds, final, _with_pardons(past, run))
     note_end(ledger, rounds, final.digest)
     run.emit("run.finished", rounds=rounds, adapter=final.digest)
     return final
@@ -56,29 +73,49 @@ def _final_eval(run: Run, ask: Ask, rounds: int, final: Adapter, past: StrikeHis
     answered: set[str] = set()
     expected = ExpectedReply(final, run.spec)
     for delivery in ask(_request(run, rounds + 1, final, train=False), final, skip=out):
-        if delivery.client not in out and not exclusion_of(run, delivery, answered, expected):
+        if delivery.client not in out and not exclusion_of(
+            run.config, delivery, answered, expected
+        ):
             _record_eval(run, rounds, delivery.client, delivery.stats)
             answered.add(delivery.client)
 
 
-def _round(
-    run: Run, ask: Ask, index: int, clock: Clock, past: StrikeHistory, ledger: Ledger
+def _asked_round(run: Run, index: int, past: StrikeHistory) -> AskedRound:
+    current = run.adapter(index - 1)
+    return AskedRound(
+        round=index,
+        current=current,
+        request=_request(run, index, current, train=True),
+        skip={*_quarantined(run, past), *_still_to_join(run, index)},
+        stale=past.adapters - {current.digest},
+    )
+
+
+def _gather(run: Run, ask: Ask, asked: AskedRound, gather: Gather, past: StrikeHistory) -> Gathered:
+    """The replies of a round; members in quarantine are not asked and have their reason."""
+    run.emit("round.started", round=asked.round, rounds=run.config.run.rounds)
+    out = list(_quarantined(run, past).values())
+    for fault in out:
+        announce(run, asked.round, Delivery(fault.client, ClientStats(), exclusion=fault))
+    gathered = gather(run, ask, asked)
+    run.emit("aggregate.started", round=asked.round, answers=len(gathered.stats))
+    return gathered._replace(faults=[*out, *gathered.faults])
+
+
+def _decide(
+    run: Run, ask: Ask, asked: AskedRound, gathered: Gathered, past: StrikeHistory
 ) -> RoundResult:
-    started, current = clock(), run.adapter(index - 1)
-    skip = {*_quarantined(run, past), *_still_to_join(run, index)}
-    returned = reply_spec(run.spec, run.config, round=index)
-    run.emit("round.started", round=index, rounds=run.config.run.rounds)
-    answers, faults = _collect(run, ask, index, ExpectedReply(current, returned), past)
-    run.emit("aggregate.started", round=index, answers=len(answers))
-    merged, gated = _merge(run, index, current, answers), None
+    """What the round comes to; its adapter is stored."""
+    index, current = asked.round, asked.current
     if run.config.gate.episodes:
-        without = partial(_merge_without, run, index, current, answers)
-        panel = PlayingSites(run, ask, index, skip, out=len(_quarantined(run, past)))
-        merged, gated = gate(panel, current, without)
-    _record_evals(run, index - 1, merged, answers)
-    excluded = (*merged.excluded, *faults)
+        panel = PlayingSites(run, ask, index, asked.skip, out=len(_quarantined(run, past)))
+        merged, gated = gate(panel, current, gathered.merge)
+    else:
+        merged, gated = gathered.merge(frozenset()), None
+    _record_evals(run, index - 1, merged, gathered.stats)
+    excluded = (*merged.excluded, *gathered.faults)
     _require_enough(run, index, len(merged.voters) + len(merged.abstained), excluded)
-    result = RoundResult(
+    return RoundResult(
         index=index,
         before=current.digest,
         after=run.store(merged.adapter),
@@ -86,17 +123,14 @@ def _round(
         voters=merged.voters,
         abstained=merged.abstained,
         excluded=excluded,
-        absent=_absent(run, index, answers, faults),
-        stats={client: answers[client].stats for client in sorted(answers)},
-        bytes_down=travelling_spec(run.spec, run.config).nbytes
-        * (len(run.config.clients) - len(skip)),
-        bytes_up=returned.nbytes * len(merged.voters),
-        seconds=clock() - started,
-        drift=_drift(run, current, merged, answers),
+        absent=_absent(run, index, {*gathered.stats, *merged.voters}, gathered.faults),
+        stats=dict(gathered.stats),
+        bytes_down=gathered.bytes_down,
+        bytes_up=gathered.bytes_up(merged),
+        seconds=0.0,
+        drift=gathered.drift(merged),
         gate=gated,
     )
-    _commit(run, ledger, result)
-    return result
 
 
 def _commit(run: Run, ledger: Ledger, result: RoundResult) -> None:
@@ -105,31 +139,15 @@ def _commit(run: Run, ledger: Ledger, result: RoundResult) -> None:
     run.commit(result)
     note_round(ledger, result)
     run.emit("round.committed", **_summary(result))
+    _raise_alarms(run, result)
     _export(run, result.index)
-    _forget_inbox(run)
+    forget_inbox(run)
+    keep_newest_rounds(run, run.config.storage.rounds)
 
 
-def _collect(
-    run: Run, ask: Ask, index: int, expected: ExpectedReply, past: StrikeHistory
-) -> tuple[dict[str, Answer], list[Exclusion]]:
-    """The replies that can be used, and the exclusions; members in quarantine are not asked."""
-    current = expected.current
-    out, stale = _quarantined(run, past), past.adapters - {current.digest}
-    answers: dict[str, Answer] = {}
-    faults = list(out.values())
-    for fault in faults:
-        _announce(run, index, Delivery(fault.client, ClientStats(), exclusion=fault))
-    skip = {*out, *_still_to_join(run, index)}
-    for delivery in ask(_request(run, index, current, train=True), current, skip=skip):
-        if delivery.client in skip:
-            continue
-        exclusion = delivery.exclusion or exclusion_of(run, delivery, answers, expected, stale)
-        _announce(run, index, delivery._replace(exclusion=exclusion))
-        if exclusion:
-            faults.append(exclusion)
-        else:
-            answers[delivery.client] = _hold(run, index, delivery, expected)
-    return answers, faults
+def _with_pardons(past: StrikeHistory, run: Run) -> StrikeHistory:
+    """Read once per round: a pardon counts from the round on that begins after it."""
+    return past._replace(pardons={one.client: one.after for one in run.pardons()})
 
 
 def _still_to_join(run: Run, index: int) -> set[str]:
@@ -139,32 +157,6 @@ def _still_to_join(run: Run, index: int) -> set[str]:
 def _quarantined(run: Run, past: StrikeHistory) -> dict[str, Exclusion]:
     members = (client.name for client in run.config.clients)
     return quarantined(past, members, limit=run.config.aggregate.strikes)
-
-
-def _merge(run: Run, index: int, current: Adapter, answers: dict[str, Answer]) -> Merged:
-    """The merged adapter, within the bounds that the next round checks."""
-    capped = []
-    for client, stats, read in answers.values():
-        lessons = {"buffered": cap_lessons(stats.buffered, run.config, round=index)}
-        capped.append(Answer(client, stats.model_copy(update=lessons), read))
-    merged = server_round(current, capped, run.config, moments=run.moments(index - 1))
-    adapter = shrink_to_bound(merged.adapter, max_norm=run.config.aggregate.max_norm)
-    return merged._replace(adapter=adapter)
-
-
-def _merge_without(
-    run: Run, index: int, current: Adapter, answers: dict[str, Answer], out: frozenset[str]
-) -> Merged:
-    kept = {client: answer for client, answer in answers.items() if client not in out}
-    return _merge(run, index, current, kept)
-
-
-def _drift(run: Run, current: Adapter, merged: Merged, answers: dict[str, Answer]) -> Drift | None:
-    if not merged.voters or len(merged.voters) * run.spec.nbytes > SIDE_BY_SIDE:
-        return None
-    read = {client: answers[client].read for client in merged.voters}
-    votes = {client: load_checked(r, run.spec) for client, r in read.items() if r}
-    return drift_of(current, merged.adapter, votes)
 
 
 def _request(run: Run, index: int, adapter: Adapter, *, train: bool) -> Request:
@@ -181,21 +173,12 @@ def _request(run: Run, index: int, adapter: Adapter, *, train: bool) -> Request:
     )
 
 
-def _hold(run: Run, index: int, delivery: Delivery, expected: ExpectedReply) -> Answer:
-    """The reply with its whole adapter on disk, so that a thousand of them fit in memory."""
-    if delivery.adapter is None:
-        return Answer(delivery.client, delivery.stats, None)
-    kept = _inbox(run) / f"{index}-{delivery.client}"
-    kept.write_bytes(with_resting_factor(delivery.adapter, expected.returned, expected.current))
-    return Answer(delivery.client, delivery.stats, kept.read_bytes)
-
-
-def _record_evals(run: Run, round: int, merged: Merged, answers: dict[str, Answer]) -> None:
+def _record_evals(run: Run, round: int, merged: Merged, stats: Mapping[str, ClientStats]) -> None:
     """The evaluations of the adapter after `round` are on record, but not from rejected replies."""
     for one in merged.excluded:
         run.emit("answer.excluded", round=round + 1, client=one.client, reason=one.text)
-    for client in sorted({*answers} - {one.client for one in merged.excluded}):
-        _record_eval(run, round, client, answers[client].stats)
+    for client in sorted({*stats} - {one.client for one in merged.excluded}):
+        _record_eval(run, round, client, stats[client])
 
 
 def _record_eval(run: Run, round: int, client: str, stats: ClientStats) -> None:
@@ -211,12 +194,6 @@ def _record_eval(run: Run, round: int, client: str, stats: ClientStats) -> None:
     )
 
 
-def _announce(run: Run, index: int, delivery: Delivery) -> None:
-    client, fault, sent = delivery.client, delivery.fault, len(delivery.adapter or b"")
-    facts = delivery.stats.model_dump()
-    run.emit("answer.received", round=index, client=client, fault=fault, bytes=sent, **facts)
-
-
 def _summary(result: RoundResult) -> dict[str, int | float | str]:
     return {
         "round": result.index,
@@ -227,6 +204,11 @@ def _summary(result: RoundResult) -> dict[str, int | float | str]:
         "absent": len(result.absent),
         "seconds": round(result.seconds, 3),
     }
+
+
+def _raise_alarms(run: Run, result: RoundResult) -> None:
+    for name, text, then in round_alarms(result, run.config):
+        run.emit("alarm.raised", round=result.index, alarm=name, text=text, next=then)
 
 
 def _require_enough(run: Run, index: int, valid: int, excluded: tuple[Exclusion, ...]) -> None:
@@ -240,26 +222,15 @@ def _require_enough(run: Run, index: int, valid: int, excluded: tuple[Exclusion,
 
 
 def _absent(
-    run: Run, index: int, answers: dict[str, Answer], faults: list[Exclusion]
+    run: Run, index: int, answered: set[str], faults: Sequence[Exclusion]
 ) -> tuple[str, ...]:
-    answered = {*answers, *(fault.client for fault in faults)}
     expected = {client.name for client in run.config.clients} - _still_to_join(run, index)
-    return tuple(sorted(expected - answered))
+    return tuple(sorted(expected - answered - {fault.client for fault in faults}))
 
 
 def _export(run: Run, index: int) -> None:
     folder = run.adapter_folder(index)
     # A resumed run comes here for every earlier round; the adapter is read only if needed.
-    if not folder.exists():
-        export_whole(run.adapter(index), folder)
-
-
-def _inbox(run: Run) -> Path:
-    inbox = run.path / "inbox"
-    inbox.mkdir(exist_ok=True)
-    return inbox
-
-
-def _forget_inbox(run: Run) -> None:
-    for kept in _inbox(run).iterdir():
-        kept.unlink()
+    if index and not folder.exists():
+        adapter = run.adapter(index)
+        export_whole(adapter, folder, same=run.blob(adapter.digest))

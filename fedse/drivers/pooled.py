@@ -29,6 +29,7 @@ class Pooled:
     def __init__(self, run: Run, clock: Clock, open_site: OpenSite) -> None:
         self._run = run
         self._trainable: dict[str, Site] = {}
+        """The sites that were opened, with their own training; one may be closed since."""
         self.for_all = settings = _for_all(run.config)
         self._moments = MomentsFolder(run.path / "moments")
 
@@ -68,7 +69,7 @@ class Pooled:
         lessons: list[Trajectory] = []
         failures: list[Trajectory] = []
         for client in clients:
-            site = self._trainable[client]
+            site = self._opened(client)
             own = site.buffer.lessons(request.experiment, round, config.buffer.history)
             lessons += (prepared := site.prepare(own))
             failed = failures_for(site.buffer, config, round=round, lessons=len(prepared))
@@ -79,12 +80,16 @@ class Pooled:
         settings, arc = self.for_all.train_in(request.round), self.for_all.arc_in(request.round)
         kept = self._moments.before(request.round) if settings.optimizer == "kept" else None
         course = Course(arc, kept)
-        fitted = self._trainable[clients[0]].fit(
+        fitted = self._opened(clients[0]).fit(
             adapter, [*lessons, *failures], settings, seed, course
         )
         if fitted.moments is not None:
             self._moments.keep(request.round, fitted.moments)
         return fitted
+
+    def _opened(self, client: str) -> Site:
+        self._sites.site(client)
+        return self._trainable[client]
 
     def _with_adapter(
         self, delivery: Delivery, fitted: Fitted | None, request: Request

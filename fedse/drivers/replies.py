@@ -9,8 +9,10 @@ from fedse.committed import Exclusion
 from fedse.config.schema import Config
 from fedse.errors import AdapterRejected
 from fedse.protocol import Delivery
-from fedse.store.run import Run
 from fedse.types import Adapter, AdapterSpec, ClientStats
+
+LARGEST_ANNOUNCEMENT = 4096
+"""Bytes of signed keys in the place of an adapter; they have some 600."""
 
 
 class ExpectedReply(NamedTuple):
@@ -22,7 +24,7 @@ class ExpectedReply(NamedTuple):
 
 
 def exclusion_of(
-    run: Run,
+    config: Config,
     delivery: Delivery,
     answered: Collection[str],
     expected: ExpectedReply,
@@ -30,14 +32,16 @@ def exclusion_of(
 ) -> Exclusion | None:
     """Why a delivery that arrived cannot be used; None = it can."""
     client, stats, adapter, _ = delivery
-    config = run.config
-    if client not in {member.name for member in config.clients}:
+    if client not in config.members:
         return Exclusion(client=client, kind="failed", reason="is not a member of this experiment")
     if client in answered:
         return Exclusion(client=client, kind="failed", reason="answered twice in one round")
     broken = ""
     if _too_many(stats, config):
         broken = "counts more episodes than it was asked to play"
+    elif adapter is not None and config.aggregate.secure:
+        # Keys for a sum; whose they are is checked when it begins.
+        broken = "" if len(adapter) <= LARGEST_ANNOUNCEMENT else "its keys are too long"
     elif adapter is not None:
         broken = _misfit(adapter, expected, stale)
     return Exclusion(client=client, kind="rejected", reason=broken) if broken else None

@@ -1,19 +1,34 @@
 """Run a whole experiment on this machine, with the driver its settings ask for."""
 
 import time
+from collections.abc import Mapping
 from contextlib import closing
+from pathlib import Path
 
 from fedse.drivers.local import InProcess, worker_pool
 from fedse.drivers.loop import federate
 from fedse.drivers.pooled import Pooled
 from fedse.drivers.sites import OpenSite
+from fedse.errors import require_packages
 from fedse.site.open import open_site
 from fedse.store.run import Run
 from fedse.types import Adapter, Clock
 
 
+def introduce(run: Path, homes: Mapping[str, Path]) -> None:
+    """For a secure sum among clients of this machine: all have all public keys."""
+    require_packages("aggregate.secure", "cryptography", "Crypto", extra="secure")
+    # Optional packages are imported only where they are really needed.
+    from fedse.drivers.secure_round import introduce_members
+
+    introduce_members(run, homes)
+
+
 def run_local(run: Run, *, clock: Clock = time.time, open_site: OpenSite = open_site) -> Adapter:
     """The whole experiment on this machine; the final global adapter."""
+    if run.config.aggregate.secure:
+        homes = {name: run.path / "clients" / name for name in run.config.members}
+        introduce(run.path, homes)
     if run.config.run.workers == 1 or run.config.buffer.pooled:
         driver = Pooled if run.config.buffer.pooled else InProcess
         with closing(driver(run, clock, open_site)) as here:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import httpx
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
+from fedse.agent.shape import Shape, structured_outputs
 from fedse.config.hardware import EngineSection
 from fedse.errors import ConfigError, MachineError, RunError
 
@@ -36,6 +37,8 @@ class Sampling(NamedTuple):
     """None = the server draws as it likes."""
     to_the_end: bool = False
     """Draw all new_tokens, whatever they are: equal work for a benchmark."""
+    shape: Shape | None = None
+    """What the tokens must spell."""
 
 
 class Sampled(NamedTuple):
@@ -236,6 +239,7 @@ def _sampling(how: Sampling) -> dict[str, Any]:
         "min_p": 0.0,
         "repetition_penalty": 1.0,
         **({} if how.seed is None else {"seed": how.seed}),
+        **({} if how.shape is None else {"structured_outputs": structured_outputs(how.shape)}),
         **({"ignore_eos": True, "min_tokens": how.new_tokens} if how.to_the_end else {}),
     }
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import gettempdir
 from typing import Protocol
 
-from fedse.adapters.peft_folder import export_whole
+from fedse.adapters.peft_folder import WEIGHTS, export_whole
 from fedse.engine.client import EngineClient, Sampled, Sampling
 from fedse.errors import RunError
 from fedse.types import Adapter
@@ -82,7 +82,7 @@ class LoraAdapters:
     def _is_in(self, adapter: Adapter) -> bool:
         """Whether the server has it, whoever put it in; another one of that name is an error."""
         folder = self._client.models().get(adapter.digest)
-        file = Path(folder or "") / "adapter_model.safetensors"
+        file = Path(folder or "") / WEIGHTS
         if folder is None or not file.is_file():
             return False
         if file.read_bytes() != adapter.to_bytes():
@@ -95,13 +95,20 @@ class LoraAdapters:
 
     def _export(self, adapter: Adapter) -> Path:
         folder = self._folder / adapter.digest
-        if not folder.exists():
+        if not _holds(folder, adapter):
+            shutil.rmtree(folder, ignore_errors=True)
             export_whole(adapter, folder)
         return folder
 
     def _take_out(self, digest: str) -> None:
         self._client.unload_lora(digest)
         shutil.rmtree(self._folder / digest, ignore_errors=True)
+
+
+def _holds(folder: Path, adapter: Adapter) -> bool:
+    """Whether the folder has the adapter's own bytes; one of an earlier process may be damaged."""
+    file = folder / WEIGHTS
+    return file.is_file() and file.read_bytes() == adapter.to_bytes()
 
 
 class MergedAdapters:

@@ -15,6 +15,8 @@ from fedse.types import Adapter
 class ServedPolicy:
     """Samples from one adapter at one temperature; the server is shared with other policies."""
 
+    keeps_shapes = True
+
     def __init__(
         self,
         engine: ActingAdapters,
@@ -50,7 +52,7 @@ class ServedPolicy:
             return None
         end_id, whole = self._encoder.end_id, self._to_the_end
         own = seed if self._seeded else None
-        how = Sampling(self._temperature, self._new_tokens, end_id, own, whole)
+        how = Sampling(self._temperature, self._new_tokens, end_id, own, whole, dialogue.shape)
         action = self._engine.sample(self._adapter, prompt, how).ids
         with self._encoding:
             return Reply(self._encoder.text(action), given, action)

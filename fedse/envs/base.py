@@ -25,6 +25,8 @@ class Step(NamedTuple):
     done: bool = False
     success: bool = False
     """May be true only when `done` is."""
+    valid: bool = True
+    """False = the text that was given held no action. It is counted, for the alarm about it."""
 
 
 @runtime_checkable
@@ -76,6 +78,15 @@ class HindsightEnv(Env, Protocol):
         ...
 
 
+@runtime_checkable
+class SubjectEnv(Env, Protocol):
+    """An environment that can say which person or case a task is about."""
+
+    def subject(self, task: Task) -> str:
+        """A name for the data subject of a task; the same for all tasks about the same one."""
+        ...
+
+
 EnvFactory = Callable[[], Env]
 MEMBERS = ("name", "system_prompt", "max_turns", "tasks", "reset", "step", "close")
 """Of Env, in the order a person writes them."""
@@ -83,11 +94,20 @@ MEMBERS = ("name", "system_prompt", "max_turns", "tasks", "reset", "step", "clos
 # Imported on first use, so that listing environments costs nothing.
 BUILT_IN: Mapping[str, str] = {
     "babyai": "fedse.envs.babyai.env:BabyAI",
+    "desk": "fedse.envs.desk.env:Desk",
     "maze": "fedse.envs.maze.env:Maze",
     "textcraft": "fedse.envs.textcraft.env:TextCraft",
     "webshop": "fedse.envs.webshop.env:WebShop",
     "wordle": "fedse.envs.wordle.env:Wordle",
 }
+
+
+def subject_of(env: Env, task: Task) -> str | None:
+    """The data subject of a task, where the environment knows it."""
+    if not isinstance(env, SubjectEnv):
+        return None
+    with boundary(EnvError, f"{env.name}.subject of task {task.id!r}"):
+        return str(env.subject(task))
 
 
 def env_names() -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """The episodes of the clients on this machine: listed, filtered, and given as rows and messages.
 
-Reads the clients' own buffers and changes nothing in them. What an agent saw and said stays where
-it is unless the user exports it, and every exported file is readable by its owner only.
+Reads the clients' own buffers; all that is written there is that something was exported. What an
+agent saw and said stays where it is unless the user exports it, and every exported file is readable
+by its owner only.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,10 +14,13 @@ from fedse.config.file import load_config
 from fedse.config.schema import Config
 from fedse.envs.base import make_env
 from fedse.errors import ConfigError, FedSEError, StoreError, boundary
+from fedse.redact.episode import text_filter
 from fedse.store.buffer import Buffer, Played
+from fedse.store.buffer_key import seal_beside
+from fedse.store.exported import ExportedFile
 from fedse.store.run_folder import find_run
 from fedse.suggest import closest
-from fedse.types import Outcome, Split, Trajectory
+from fedse.types import Clock, Outcome, Split, Trajectory
 
 Dropped = Literal["", "held-out", "failed", "truncated", "broken", "duplicate"]
 WORDS: Mapping[Outcome, Dropped] = {
@@ -136,7 +140,7 @@ def load_texts(
                 if path not in opened:
                     if len(opened) == MOST_OPEN:
                         opened.pop(next(iter(opened))).close()
-                    opened[path] = Buffer(path)
+                    opened[path] = _opened(path)
                 trajectory = opened[path].said(episode.source.experiment, episode.game)
             yield episode, trajectory
     finally:
@@ -144,14 +148,24 @@ def load_texts(
             buffer.close()
 
 
+def note_export(episodes: Sequence[StoredEpisode], out: Path, *, clock: Clock) -> None:
+    """The buffers they come from have it on record, so that a later erasure can name the copy."""
+    for path in sorted({episode.source.buffer for episode in episodes}):
+        games = [episode.game for episode in episodes if episode.source.buffer == path]
+        made = ExportedFile(path=str(out.resolve()), made=clock(), episodes=len(games))
+        with boundary(StoreError, f"buffer {path}"), closing(_opened(path)) as buffer:
+            buffer.exports.note(made, {(game.env, game.task) for game in games})
+
+
 def system_prompts(place: Place) -> dict[str, str]:
     """Each client's system prompt; none for a site's home, which does not hold the settings."""
     prompts = {}
     members = place.config.clients if place.config else ()
+    hide = text_filter(place.config.redact, place.path) if place.config else str
     for client in members:
         try:
             with closing(make_env(client.env, client.options)) as env:
-                prompts[client.name] = env.system_prompt
+                prompts[client.name] = hide(env.system_prompt)
         except FedSEError as error:
             why = f"the system prompt of client {client.name!r} is not available: {error}"
             raise type(error)(why, hint=error.hint) from error
@@ -208,13 +222,14 @@ def _buffers(home: Path) -> list[Path]:
 
 
 def _sources_of(path: Path) -> Iterator[Source]:
-    with boundary(StoreError, f"buffer {path}"), closing(Buffer(path)) as buffer:
+    with boundary(StoreError, f"buffer {path}"), closing(_opened(path)) as buffer:
         for experiment in buffer.experiments():
             yield Source(path.resolve().parent.name, experiment, path)
 
 
 def _episodes(source: Source) -> Iterator[StoredEpisode]:
-    with boundary(StoreError, f"buffer {source.buffer}"), closing(Buffer(source.buffer)) as buffer:
+    path = source.buffer
+    with boundary(StoreError, f"buffer {path}"), closing(_opened(path)) as buffer:
         played = list(buffer.games(source.experiment))
         learned = list(buffer.kept(source.experiment))
     recorded, kept = {_key(game) for game in played}, {_key(game) for game in learned}
@@ -226,6 +241,10 @@ def _episodes(source: Source) -> Iterator[StoredEpisode]:
     learnable: set[Outcome] = {"success", *(game.outcome for game in learned)}
     for game in (*unplayed, *played):
         yield StoredEpisode(source, game, "" if _key(game) in kept else _dropped(game, learnable))
+
+
+def _opened(path: Path) -> Buffer:
+    return Buffer(path, seal=seal_beside(path))
 
 
 def _key(game: Played) -> tuple[int, str, str, int]:

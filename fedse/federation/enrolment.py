@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from fedse.errors import ConfigError, MachineError, StoreError, boundary
 from fedse.federation.invite import MAX_BYTES, Invite
-from fedse.store.files import OWNER_ONLY, write_durably
+from fedse.store.files import OWNER_ONLY, from_backup, write_durably
 from fedse.suggest import did_you_mean
 from fedse.types import Record, canonical_json
 
@@ -72,16 +72,34 @@ def request_enrolment(invite: Invite, private_key: Path, public_key: Path) -> En
         "nonce": invite.nonce,
         "public_key": public_key.read_text().strip(),
     }
+    proof = node_signature(private_key, ENROL_PURPOSE + canonical_json(fields))
+    return EnrolmentRequest(**fields, proof=proof)
+
+
+def node_signature(private_key: Path, message: bytes) -> str:
+    """The signature of `message` by a node's key, hex."""
     with boundary(MachineError, f"node key {private_key}"):
         key = load_ssh_private_key(private_key.read_bytes(), password=None)
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise MachineError(f"{private_key} is not a P-384 key", hint=f"remove {private_key}")
-        proof = key.sign(ENROL_PURPOSE + canonical_json(fields), ec.ECDSA(hashes.SHA384()))
-    return EnrolmentRequest(**fields, proof=proof.hex())
+        return key.sign(message, ec.ECDSA(hashes.SHA384())).hex()
+
+
+def is_node_signature(public_key: str, message: bytes, signature: str) -> bool:
+    """Whether the P-384 key, in OpenSSH's format, signed exactly this message."""
+    try:
+        key = load_ssh_public_key(public_key.encode())
+        if not isinstance(key, ec.EllipticCurvePublicKey) or key.curve.name != "secp384r1":
+            return False
+        key.verify(bytes.fromhex(signature), message, ec.ECDSA(hashes.SHA384()))
+    except (InvalidSignature, UnsupportedAlgorithm, ValueError):
+        return False
+    return True
 
 
 def read_request(path: Path) -> EnrolmentRequest:
-    with boundary(ConfigError, f"enrolment request {path}"):
+    again = "ask the site to send its enrolment.json again, unchanged"
+    with boundary(ConfigError, f"enrolment request {path}", hint=again):
         with path.open("rb") as file:
             data = file.read(MAX_BYTES)
         return EnrolmentRequest.model_validate_json(data, strict=True)
@@ -89,24 +107,20 @@ def read_request(path: Path) -> EnrolmentRequest:
 
 def with_invitation(enrolment: Enrolment, site: str, *, nonce: str, expires: int) -> Enrolment:
     """The site may enrol once with this number; an earlier invitation is void."""
-    member = _member(enrolment, site)
+    member = member_of(enrolment, site)
     if member.state == "enrolled":
         raise ConfigError(
             f"{site} is already enrolled; it can be invited again once its key is revoked",
             hint=f"fedse federation revoke {site}",
         )
     changes = {"state": "invited", "nonce": _hash(nonce), "expires": expires}
-    return _replace(enrolment, site, member.model_copy(update=changes))
+    return with_member(enrolment, site, member.model_copy(update=changes))
 
 
 def with_enrolment(enrolment: Enrolment, request: EnrolmentRequest, *, now: float) -> Enrolment:
     """The site's key is on the list and its invitation is used up, or the request is refused."""
-    if request.federation != enrolment.federation:
-        raise ConfigError(
-            f"a request for {request.federation!r}, this is {enrolment.federation!r}",
-            hint="name the folder of that federation: --dir FOLDER",
-        )
-    site, member = request.site, _member(enrolment, request.site)
+    require_same_federation(enrolment, request.federation)
+    site, member = request.site, member_of(enrolment, request.site)
     again = f"fedse federation invite {site}"
     if member.state == "revoked":
         raise ConfigError(f"{site} was revoked", hint=again)
@@ -116,26 +130,22 @@ def with_enrolment(enrolment: Enrolment, request: EnrolmentRequest, *, now: floa
     if now >= member.expires:
         raise ConfigError(f"the invitation of {site} has expired", hint=again)
     _require_proof(request)
-    for name, other in enrolment.members.items():
-        if request.public_key in (other.public_key, *other.former_keys):
-            raise ConfigError(
-                f"the key in the request of {site} is already on the list, for {name}",
-                hint="ask for a new one: fedse site join INVITE --home NEW-FOLDER --env ENV",
-            )
+    anew = "ask for a new one: fedse site join INVITE --home NEW-FOLDER --env ENV"
+    require_unused_key(enrolment, site, request.public_key, hint=anew)
     changes = {"state": "enrolled", "nonce": "", "public_key": request.public_key}
-    return _replace(enrolment, site, member.model_copy(update=changes))
+    return with_member(enrolment, site, member.model_copy(update=changes))
 
 
 def with_revocation(enrolment: Enrolment, site: str) -> Enrolment:
     """The site's key and its open invitation are no longer valid."""
-    member = _member(enrolment, site)
+    member = member_of(enrolment, site)
     former = (*member.former_keys, *filter(None, [member.public_key]))
     changes = {"state": "revoked", "nonce": "", "public_key": "", "former_keys": former}
-    return _replace(enrolment, site, member.model_copy(update=changes))
+    return with_member(enrolment, site, member.model_copy(update=changes))
 
 
 def read_list(path: Path) -> Enrolment:
-    with boundary(StoreError, f"enrolment list {path}"):
+    with boundary(StoreError, f"enrolment list {path}", hint=from_backup(path)):
         return Enrolment.model_validate_json(path.read_bytes())
 
 
@@ -144,7 +154,8 @@ def write_list(path: Path, enrolment: Enrolment) -> None:
     write_durably(path, text.encode(), mode=OWNER_ONLY)
 
 
-def _member(enrolment: Enrolment, site: str) -> Member:
+def member_of(enrolment: Enrolment, site: str) -> Member:
+    """The site's line of the list; an unknown name is refused."""
     if site not in enrolment.members:
         raise ConfigError(
             f"{site!r} is not a site of {enrolment.federation}; its sites are "
@@ -154,24 +165,41 @@ def _member(enrolment: Enrolment, site: str) -> Member:
     return enrolment.members[site]
 
 
+def with_member(enrolment: Enrolment, site: str, member: Member) -> Enrolment:
+    return enrolment.model_copy(update={"members": {**enrolment.members, site: member}})
+
+
+def revoked_sites(enrolment: Enrolment) -> frozenset[str]:
+    """The sites whose keys were revoked and that have not enrolled again."""
+    return frozenset(n for n, member in enrolment.members.items() if member.state == "revoked")
+
+
+def require_same_federation(enrolment: Enrolment, named: str) -> None:
+    if named != enrolment.federation:
+        raise ConfigError(
+            f"a request for {named!r}, this is {enrolment.federation!r}",
+            hint="name the folder of that federation: --dir FOLDER",
+        )
+
+
+def require_unused_key(enrolment: Enrolment, site: str, public_key: str, *, hint: str) -> None:
+    """No site has this key or ever had it."""
+    for name, other in enrolment.members.items():
+        if public_key in (other.public_key, *other.former_keys):
+            raise ConfigError(
+                f"the key in the request of {site} is already on the list, for {name}", hint=hint
+            )
+
+
 def _require_proof(request: EnrolmentRequest) -> None:
     fields = request.model_dump(mode="json", exclude={"proof"})
-    try:
-        key = load_ssh_public_key(request.public_key.encode())
-        if not isinstance(key, ec.EllipticCurvePublicKey) or key.curve.name != "secp384r1":
-            raise ValueError("not P-384")
-        proof = bytes.fromhex(request.proof)
-        key.verify(proof, ENROL_PURPOSE + canonical_json(fields), ec.ECDSA(hashes.SHA384()))
-    except (InvalidSignature, UnsupportedAlgorithm, ValueError):
+    message = ENROL_PURPOSE + canonical_json(fields)
+    if not is_node_signature(request.public_key, message, request.proof):
         raise ConfigError(
             f"the request of {request.site} is not signed by the key in it",
             hint="ask the site to send its enrolment.json again, unchanged",
-        ) from None
+        )
 
 
 def _hash(nonce: str) -> str:
     return hashlib.sha256(nonce.encode()).hexdigest()
-
-
-def _replace(enrolment: Enrolment, site: str, member: Member) -> Enrolment:
-    return enrolment.model_copy(update={"members": {**enrolment.members, site: member}})

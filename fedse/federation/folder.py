@@ -16,7 +16,7 @@ import tomlkit
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fedse._version import __version__
-from fedse.config.file import OWN_SECTIONS
+from fedse.config.hardware import OWN_SECTIONS
 from fedse.config.schema import Config
 from fedse.errors import ConfigError, StoreError, boundary
 from fedse.federation.enrolment import (
@@ -24,15 +24,16 @@ from fedse.federation.enrolment import (
     EnrolmentRequest,
     first_list,
     read_list,
+    revoked_sites,
     with_enrolment,
     with_invitation,
     with_revocation,
     write_list,
 )
 from fedse.federation.invite import Invite, fingerprint, public_hex, write_invite
-from fedse.federation.keys import Identity, make_identity
+from fedse.federation.keys import AUTHORITY_KEY, Identity, make_identity
 from fedse.federation.nginx import nginx_config
-from fedse.store.files import OWNER_ONLY, write_durably
+from fedse.store.files import OWNER_ONLY, from_backup, write_durably
 from fedse.store.run_folder import create_run, open_run
 from fedse.types import Record
 
@@ -44,6 +45,8 @@ CARD, LIST, RUN, KEYS, SIGNING = (
     "signing.key",
 )
 CERTIFICATE_DAYS = 365
+# Sites trust this one for as long; only invitations can bring them another.
+AUTHORITY_DAYS = 3650
 # No member learns or takes over what machines another one has.
 OWN_OR_LOCAL: Mapping[str, Any] = {
     "clients": True,
@@ -78,6 +81,11 @@ class Federation(NamedTuple):
     def identity(self) -> Identity:
         keys = self.path / KEYS
         return Identity(keys / "ca.crt", keys / "server.pem", keys / "server.key")
+
+    @property
+    def can_renew(self) -> bool:
+        """Whether the key that signs the server's certificates is here."""
+        return (self.path / KEYS / AUTHORITY_KEY).is_file()
 
     @property
     def run(self) -> Path:
@@ -116,7 +124,9 @@ def create(
         create_run(path, config, given=given, name=RUN, now=now, clock=clock).close()
         sites = tuple(client.name for client in config.clients)
         write_list(path / LIST, first_list(card.name, sites))
-        text = nginx_config(path, host=card.host, port=card.port, link_port=card.link_port)
+        text = nginx_config(
+            path, host=card.host, port=card.port, link_port=card.link_port, sites=len(sites)
+        )
         write_durably(path / "nginx.conf", text.encode())
         card = card.model_copy(update={"fingerprint": fingerprint(public_hex(key))})
         write_durably(path / CARD, tomlkit.dumps(card.model_dump(mode="json")).encode())
@@ -127,7 +137,14 @@ def create(
 
 
 def _make_keys(folder: Path, host: str, now: datetime) -> Ed25519PrivateKey:
-    make_identity(folder, hosts=(host,), name="Fed-SE federation", days=CERTIFICATE_DAYS, now=now)
+    make_identity(
+        folder,
+        hosts=(host,),
+        name="Fed-SE federation",
+        days=CERTIFICATE_DAYS,
+        authority_days=AUTHORITY_DAYS,
+        now=now,
+    )
     key = Ed25519PrivateKey.generate()
     write_durably(folder / SIGNING, key.private_bytes_raw(), mode=OWNER_ONLY)
     return key
@@ -140,7 +157,7 @@ def open_federation(path: Path) -> Federation:
             hint="name the federation's folder with --dir; to make one: "
             f"fedse federation create CONFIG --out {path} --host NAME",
         )
-    with boundary(StoreError, f"{path / CARD}"):
+    with boundary(StoreError, f"{path / CARD}", hint=from_backup(path / CARD)):
         card = Card.model_validate(tomllib.loads((path / CARD).read_text()))
     return Federation(path.resolve(), card)
 
@@ -149,9 +166,9 @@ def invite(federation: Federation, site: str, *, nonce: str, now: int, hours: fl
     """A file for `site` is signed and the list knows its number."""
     path, card = federation
     expires = now + round(hours * 3600)
-    with _hints_name(path):
+    with hints_name(path):
         enrolment = with_invitation(federation.sites, site, nonce=nonce, expires=expires)
-    key = Ed25519PrivateKey.from_private_bytes((path / KEYS / SIGNING).read_bytes())
+    key = _signing_key(federation)
     run = open_run(federation.run, clock=lambda: float(now))
     run.close()
     config = run.config
@@ -179,28 +196,51 @@ def invite(federation: Federation, site: str, *, nonce: str, now: int, hours: fl
     return file
 
 
+def _signing_key(federation: Federation) -> Ed25519PrivateKey:
+    """The key that signs invitations: the one whose fingerprint the sites are told."""
+    file, expected = federation.path / KEYS / SIGNING, federation.card.fingerprint
+    with boundary(StoreError, f"key {file} is damaged", hint=from_backup(file)):
+        key = Ed25519PrivateKey.from_private_bytes(file.read_bytes())
+        found = fingerprint(public_hex(key))
+        if found != expected:
+            raise ValueError(f"its fingerprint is {found}, expected {expected}")
+    return key
+
+
 def enrol(federation: Federation, request: EnrolmentRequest, *, now: float) -> Path:
     """The site is on the list; the file with its public key."""
-    with _hints_name(federation.path):
+    with hints_name(federation.path):
         enrolment = with_enrolment(federation.sites, request, now=now)
+    key = write_public_key(federation, request.site, request.public_key)
+    write_list(federation.path / LIST, enrolment)
+    return key
+
+
+def write_public_key(federation: Federation, site: str, public_key: str) -> Path:
+    """The file from which Flower registers the site's key."""
     folder = federation.path / "sites"
     folder.mkdir(exist_ok=True, mode=0o700)
-    key = folder / f"{request.site}.pub"
-    write_durably(key, f"{request.public_key}\n".encode())
-    write_list(federation.path / LIST, enrolment)
+    key = folder / f"{site}.pub"
+    write_durably(key, f"{public_key}\n".encode())
     return key
 
 
 def revoke(federation: Federation, site: str) -> None:
     """The site is no longer on the list; its key is never accepted again."""
-    with _hints_name(federation.path):
+    with hints_name(federation.path):
         enrolment = with_revocation(federation.sites, site)
     write_list(federation.path / LIST, enrolment)
     (federation.path / "sites" / f"{site}.pub").unlink(missing_ok=True)
 
 
+def revoked_in(run: Path) -> frozenset[str]:
+    """The revoked sites of the federation that `run` belongs to; none if it belongs to none."""
+    file = run.parent / LIST
+    return revoked_sites(read_list(file)) if file.is_file() else frozenset()
+
+
 @contextmanager
-def _hints_name(folder: Path) -> Iterator[None]:
+def hints_name(folder: Path) -> Iterator[None]:
     """A hint that is a command for the coordinator also says for which federation."""
     try:
         yield

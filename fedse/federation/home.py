@@ -13,20 +13,16 @@ from typing import Any, NamedTuple
 import tomlkit
 
 from fedse.adapters.base import is_name, spec_of
-from fedse.config.file import (
-    OWN_SECTIONS,
-    dump_config,
-    load_config,
-    parse_config,
-    with_own_settings,
-)
+from fedse.config.file import dump_config, load_config, parse_config, with_own_settings
+from fedse.config.hardware import OWN_SECTIONS
 from fedse.config.schema import Config
 from fedse.errors import ConfigError, MachineError, StoreError, boundary
 from fedse.federation.enrolment import request_enrolment
 from fedse.federation.invite import Invite, fingerprint
-from fedse.federation.keys import NodeKey, make_node_key
+from fedse.federation.keys import NodeKey, make_node_key, read_authority
+from fedse.federation.site_key import require_node_key
 from fedse.site.rules import first_rules, read_rules, write_rules
-from fedse.store.files import write_durably
+from fedse.store.files import from_backup, write_durably
 from fedse.types import Record
 
 SITE, EXPERIMENT, POLICY, AUTHORITY, REQUEST = (
@@ -38,12 +34,19 @@ SITE, EXPERIMENT, POLICY, AUTHORITY, REQUEST = (
 )
 OWN_SETTINGS = """
 # This machine's own settings; the federation neither knows nor agrees on them.
-# All of them: fedse config explain engine, fedse config explain trainer
+# All of them: fedse config explain engine, trainer, storage, watchdog, redact or privacy
 [engine]
 type = "in-process"
 
 [trainer]
 device = "cpu"
+
+[storage]
+answers = 5
+
+[redact]
+secrets = true
+personal = false
 """
 # The environments of other members are not known here, but the schema requires a value.
 ELSEWHERE = "elsewhere"
@@ -158,7 +161,7 @@ def join(invite: Invite, config: Config, path: Path, *, bundle: str) -> Home:
     # A folder is a site's once it has this file, which is therefore written last.
     facts = tomlkit.dumps(card.model_dump(mode="json"))
     write_durably(path / SITE, (facts + OWN_SETTINGS).encode())
-    return Home(path, card, config)
+    return Home(path, card, with_own_settings(config, path / SITE))
 
 
 def open_home(path: Path) -> Home:
@@ -169,7 +172,7 @@ def open_home(path: Path) -> Home:
             hint="name the site's folder with --home; to make one: "
             f"fedse site join INVITE --home {path} --env ENV",
         )
-    with boundary(StoreError, f"{path / SITE}"):
+    with boundary(StoreError, f"{path / SITE}", hint=from_backup(path / SITE)):
         facts = tomllib.loads((path / SITE).read_text())
         own = {name: facts.pop(name) for name in OWN_SECTIONS if name in facts}
         card = SiteCard.model_validate(facts)
@@ -179,8 +182,8 @@ def open_home(path: Path) -> Home:
     if config.agreed_digest() != card.agreed:
         raise ConfigError(
             f"{path / EXPERIMENT} is no longer what was agreed",
-            hint="undo the change; env, options, base and workers are yours to change here, engine "
-            f"and trainer in {path / SITE}",
+            hint="undo the change; env, options, base and workers are yours to change here, "
+            f"{', '.join(OWN_SECTIONS)} in {path / SITE}",
         )
     _require_base(
         config,
@@ -190,4 +193,8 @@ def open_home(path: Path) -> Home:
         hint=f"put it back, or set model.base in {path / EXPERIMENT} to the folder that has it",
     )
     read_rules(path / POLICY)
-    return Home(path.resolve(), card, config)
+    home = Home(path.resolve(), card, config)
+    again = f"jq --raw-output .invite.ca INVITATION > {home.authority}"
+    read_authority(home.authority, hint=f"it is in the invitation as well: {again}")
+    require_node_key(home.key)
+    return home

@@ -111,7 +111,8 @@ def _parts(path: Path) -> tuple[dict[str, Any], str]:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise MachineError(f"cannot read invitation {path}: {error.strerror}") from error
-    with boundary(ConfigError, f"invitation {path}"):
+    again = "ask the coordinator to send the file again"
+    with boundary(ConfigError, f"invitation {path}", hint=again):
         whole = json.loads(data) if len(data) <= MAX_BYTES else None
     match whole:
         case {"invite": dict(fields), "signature": str(signature), **more} if not more:

@@ -1,16 +1,18 @@
 """Keys and certificates of a deployment: an own authority, the server's certificate, node keys.
 
-Private keys are readable by their owner only. The authority's key is never written: it signs one
-server certificate and is discarded, so it cannot be stolen.
+Private keys are readable by their owner only. An authority made for one certificate loses its key
+at once, so it cannot be stolen. One that outlives its certificates keeps it; it is valid for the
+server's names alone, so who steals it can pass for this server and for no other.
 """
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import NamedTuple
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
@@ -18,12 +20,21 @@ from cryptography.hazmat.primitives.serialization import (
     NoEncryption,
     PrivateFormat,
     PublicFormat,
+    load_pem_private_key,
+    load_ssh_public_key,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from fedse.store.files import OWNER_ONLY, write_durably
+from fedse.errors import StoreError, boundary
+from fedse.store.files import OWNER_ONLY, from_backup, write_durably
 
 VALID_DAYS = 90
+AUTHORITY = " authority"
+"""Ends the name of an authority."""
+FROM_SITE = "copy ca.crt from the home of any site: they all have the same"
+AUTHORITY_KEY = "ca.key"
+PRESENCE = "node.id"
+"""Beside a node's key: its number at the server, and whether it left."""
 # Clocks of two machines may differ by this much before a new certificate is refused.
 CLOCK_SLACK = timedelta(minutes=5)
 
@@ -42,46 +53,113 @@ class NodeKey(NamedTuple):
     """What the server's operator registers."""
 
 
+class _Authority(NamedTuple):
+    """What signs certificates."""
+
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey
+
+
 def make_identity(
     folder: Path,
     *,
     hosts: Sequence[str] = (),
     name: str = "Fed-SE loopback",
     days: int = VALID_DAYS,
+    authority_days: int | None = None,
     now: datetime | None = None,
 ) -> Identity:
-    """A certificate for `hosts`, localhost and 127.0.0.1 under an authority made for it alone."""
+    """A certificate for `hosts`, localhost and 127.0.0.1 under an authority made for it alone.
+
+    With `authority_days` the authority lives that long, and its key is kept to sign again.
+    """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    start = now or datetime.now(UTC)
-    ca_key, key = ec.generate_private_key(ec.SECP384R1()), ec.generate_private_key(ec.SECP384R1())
-    ca_name, subject = _name(f"{name} authority"), _name(name)
-    ca = (
-        _certificate(ca_name, ca_name, ca_key.public_key(), start, days)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(signs_certificates=True), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key()), False)
-        .sign(ca_key, hashes.SHA384())
+    start, named = now or datetime.now(UTC), _named(hosts)
+    authority = _new_authority(
+        f"{name}{AUTHORITY}",
+        start,
+        days if authority_days is None else authority_days,
+        only=None if authority_days is None else named,
     )
-    named = [_host(host) for host in dict.fromkeys((*hosts, "localhost", "127.0.0.1"))]
-    certificate = (
-        _certificate(subject, ca_name, key.public_key(), start, days)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs_certificates=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName(named), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), False
-        )
-        .sign(ca_key, hashes.SHA384())
-    )
+    key = ec.generate_private_key(ec.SECP384R1())
+    signed = _server_certificate(authority, name, named, key.public_key(), start, days)
+    if authority_days is not None:
+        _write(folder / AUTHORITY_KEY, _private_pem(authority.key))
     return Identity(
-        _write(folder / "ca.crt", ca.public_bytes(Encoding.PEM)),
-        _write(folder / "server.pem", certificate.public_bytes(Encoding.PEM)),
-        _write(
-            folder / "server.key",
-            key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
-        ),
+        _write(folder / "ca.crt", authority.certificate.public_bytes(Encoding.PEM)),
+        _write(folder / "server.pem", signed.public_bytes(Encoding.PEM)),
+        _write(folder / "server.key", _private_pem(key)),
     )
+
+
+def renew_certificate(
+    folder: Path, *, hosts: Sequence[str], days: int, now: datetime, new_key: bool
+) -> datetime:
+    """The certificate in `folder` is new, under the authority it had; until when it is valid.
+
+    The server's key is replaced only if `new_key`. If this process is killed between the two
+    files, they do not fit together, and renewing once more makes them fit.
+    """
+    with boundary(StoreError, f"keys in {folder}"):
+        ca = read_authority(folder / "ca.crt", hint=FROM_SITE)
+        authority = _Authority(ca, _read_key(folder / AUTHORITY_KEY))
+        if authority.key.public_key() != ca.public_key():
+            raise StoreError(
+                f"{folder / AUTHORITY_KEY} is not the key of {folder / 'ca.crt'}",
+                hint=f"put the key back that was made with {folder / 'ca.crt'}",
+            )
+        key = ec.generate_private_key(ec.SECP384R1()) if new_key else None
+        if key:
+            _write(folder / "server.key", _private_pem(key))
+        another = f"fedse federation renew --new-key --dir {folder.parent}"
+        key = key or _read_key(folder / "server.key", hint=another)
+    # No certificate is valid longer than what it is checked with.
+    left = ca.not_valid_after_utc - now
+    signed = _server_certificate(
+        authority, _common_name(ca), _named(hosts), key.public_key(), now, min(days, left.days)
+    )
+    _write(folder / "server.pem", signed.public_bytes(Encoding.PEM))
+    return signed.not_valid_after_utc
+
+
+def fits(identity: Identity) -> bool:
+    """Whether the certificate is for the key beside it and signed by the authority."""
+    ca = read_authority(identity.ca, hint=FROM_SITE)
+    try:
+        certificate = x509.load_pem_x509_certificate(identity.certificate.read_bytes())
+        certificate.verify_directly_issued_by(ca)
+        return certificate.public_key() == _read_key(identity.key).public_key()
+    except (OSError, InvalidSignature, TypeError, ValueError, StoreError):
+        return False
+
+
+def read_authority(path: Path, *, hint: str) -> x509.Certificate:
+    """An authority's certificate that is as it was signed, by itself."""
+    found = _read_certificate(path, hint)
+    with boundary(StoreError, f"certificate {path} is damaged", hint=hint):
+        found.verify_directly_issued_by(found)
+    return found
+
+
+def _common_name(authority: x509.Certificate) -> str:
+    """The name a server's certificate has, which is in that of its authority."""
+    found = authority.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value
+    return str(found).removesuffix(AUTHORITY)
+
+
+def valid_until(certificate: Path, *, hint: str = "") -> datetime:
+    """The moment from which the first certificate in the file is refused."""
+    return _read_certificate(certificate, hint).not_valid_after_utc
+
+
+def valid_from(certificate: Path) -> datetime:
+    """The moment before which the first certificate in the file is refused."""
+    return _read_certificate(certificate).not_valid_before_utc
+
+
+def _read_certificate(path: Path, hint: str = "") -> x509.Certificate:
+    with boundary(StoreError, f"certificate {path} is damaged", hint=hint):
+        return x509.load_pem_x509_certificate(path.read_bytes())
 
 
 def make_node_key(folder: Path) -> NodeKey:
@@ -95,6 +173,71 @@ def make_node_key(folder: Path) -> NodeKey:
         _write(files.private, private)
         _write(files.public, public + b"\n")
     return files
+
+
+def public_pem(key: str) -> bytes:
+    """A node's public key in OpenSSH's format, as Flower stores it."""
+    with boundary(StoreError, f"{key!r} on the enrolment list", hint="put enrolment.json back"):
+        public = load_ssh_public_key(key.encode())
+    return public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+def _new_authority(
+    name: str, start: datetime, days: int, *, only: Sequence[x509.GeneralName] | None
+) -> _Authority:
+    """`only` = the names it may vouch for; None = any."""
+    key, own = ec.generate_private_key(ec.SECP384R1()), _name(name)
+    builder = (
+        _certificate(own, own, key.public_key(), start, days)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs_certificates=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), False)
+    )
+    if only is not None:
+        subtrees = [_subtree(name) for name in only]
+        builder = builder.add_extension(x509.NameConstraints(subtrees, None), critical=True)
+    return _Authority(builder.sign(key, hashes.SHA384()), key)
+
+
+def _server_certificate(
+    authority: _Authority,
+    name: str,
+    named: Sequence[x509.GeneralName],
+    key: ec.EllipticCurvePublicKey,
+    start: datetime,
+    days: int,
+) -> x509.Certificate:
+    public = authority.key.public_key()
+    return (
+        _certificate(_name(name), authority.certificate.subject, key, start, days)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectAlternativeName(named), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(public), False)
+        .sign(authority.key, hashes.SHA384())
+    )
+
+
+def _named(hosts: Sequence[str]) -> list[x509.GeneralName]:
+    return [_host(host) for host in dict.fromkeys((*hosts, "localhost", "127.0.0.1"))]
+
+
+def _subtree(name: x509.GeneralName) -> x509.GeneralName:
+    """The name alone, as an authority is bound to it."""
+    return x509.IPAddress(ip_network(name.value)) if isinstance(name, x509.IPAddress) else name
+
+
+def _private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def _read_key(path: Path, *, hint: str = "") -> ec.EllipticCurvePrivateKey:
+    with boundary(StoreError, f"key {path} is damaged", hint=hint or from_backup(path)):
+        key = load_pem_private_key(path.read_bytes(), password=None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise StoreError(f"{path}: expected a P-384 key, got {type(key).__name__}")
+    return key
 
 
 def _name(common: str) -> x509.Name:

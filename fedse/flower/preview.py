@@ -20,7 +20,14 @@ from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 from fedse.federation.enrolment import EnrolmentRequest
 from fedse.federation.nginx import FLEET_ROUTES
 from fedse.flower.client_app import FAILED
-from fedse.flower.messages.wire import ADAPTER, INTEGERS, MAX_COUNT, REPLY, reply_content
+from fedse.flower.messages.wire import (
+    ADAPTER,
+    INTEGERS,
+    LEAST_SALT,
+    MAX_COUNT,
+    REPLY,
+    reply_content,
+)
 from fedse.flower.patches.bundle_guard import REFUSED
 from fedse.protocol import SiteReply
 from fedse.types import AdapterSpec, ClientStats, Record, Task, Trajectory, Turn
@@ -30,6 +37,9 @@ EXAMPLE = ClientStats(
     succeeded=31,
     broken=2,
     truncated=9,
+    replies=204,
+    unread=11,
+    cut=5,
     added=17,
     buffered=112,
     loss=0.412,
@@ -126,7 +136,7 @@ def serialised(content: RecordDict) -> list[tuple[str, int]]:
 def _content(spec: AdapterSpec, place: int, stats: ClientStats) -> RecordDict:
     # Zeros would be packed the same, but equal chunks of a large adapter would count only once.
     adapter = (spec.header + _uneven(4 * spec.size))[: spec.nbytes]
-    return reply_content(SiteReply(stats, adapter, client=place))
+    return reply_content(SiteReply(stats, adapter, client=place), salt=LEAST_SALT)
 
 
 def _uneven(size: int) -> bytes:

@@ -7,6 +7,7 @@ when it is submitted again.
 import time
 from collections.abc import Mapping
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 from flwr.app import Context
@@ -15,8 +16,10 @@ from flwr.serverapp import Grid, ServerApp
 from fedse.drivers.loop import federate
 from fedse.errors import ConfigError
 from fedse.events import Fact
+from fedse.federation.folder import revoked_in
 from fedse.flower.patches.reply_limit import bound_pulls
 from fedse.flower.server.transport import GridAsk
+from fedse.processes.pulse import ROUND_LOOP, Pulse
 from fedse.store.run import Run
 from fedse.store.run_folder import held, open_run
 
@@ -32,12 +35,20 @@ def main(grid: Grid, context: Context) -> None:
             f"run-dir must be the absolute path of a run folder, got {str(folder)!r}",
             hint="flwr run APP SUPERLINK --run-config 'run-dir=\"/path/to/run\"'",
         )
-    with held(folder), closing(open_run(folder, clock=time.time, observers=[_print])) as run:
+    pulse = Pulse(folder / ROUND_LOOP)
+    seen = [_print, lambda *_: pulse.beat()]
+    with (
+        held(folder),
+        pulse.working(),
+        closing(open_run(folder, clock=time.time, observers=seen)) as run,
+    ):
         bound_pulls(run.spec.nbytes)
         join = float(context.run_config["join-seconds"])
         # Nodes of a simulation have no names by which a missing one could be noticed.
         well = None if context.run_config["sites"] else answered_last(run)
-        federate(run, GridAsk(grid, run, join_seconds=join, well=well), clock=time.time)
+        revoked = partial(revoked_in, folder)
+        ask = GridAsk(grid, run, join_seconds=join, well=well, revoked=revoked, beat=pulse.beat)
+        federate(run, ask, clock=time.time)
 
 
 def answered_last(run: Run) -> tuple[str, ...] | None:

@@ -12,7 +12,7 @@ is next opened, and no complete line is lost by that.
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, get_args
@@ -28,7 +28,7 @@ from fedse.types import Clock, Record, canonical_json, digest_of
 FILE = "ledger.jsonl"
 FORMAT = 1
 GENESIS = "genesis"
-Role = Literal["server", "client"]
+Role = Literal["server", "client", "region"]
 ROLES = get_args(Role)
 BEFORE_ALL = "0" * 64
 """What the first line names as the hash of the line before it."""
@@ -118,6 +118,11 @@ def examine(data: bytes) -> Examined:
     return Examined(tuple(entries), torn, None)
 
 
+def sealed_by(entry: Entry, key: str) -> bool:
+    """Whether this line, taken alone, is as the owner of that public key wrote it."""
+    return digest_of(entry.content) == entry.hash and not _signature_fault(entry, key)
+
+
 def read_ledger(path: Path) -> bytes:
     """The file's bytes, taken while nobody is writing a line."""
     with boundary(StoreError, f"ledger {path}"), path.open("rb") as file:
@@ -147,6 +152,12 @@ class Ledger:
             if file.seek(0, os.SEEK_END) != self._size:  # another process of this owner wrote
                 self._load(file)
             return self._write(file, kind, facts)
+
+    def append_once(self, kind: str, facts: Facts, *, same: Callable[[Entry], bool]) -> None:
+        """The line is on disk, unless one that is the `same` already was."""
+        with self._locked() as file:
+            if not any(map(same, self._load(file))):
+                self._write(file, kind, facts)
 
     def read(self) -> tuple[Entry, ...]:
         """All lines, verified."""

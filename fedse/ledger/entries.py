@@ -1,24 +1,21 @@
 """What a line of a ledger says about a round: names, digests and numbers, made from a database.
 
 A server's lines follow from its committed rounds, a client's from its outbox, so a line can be
-made again as long as these are there. Databases are opened for reading only. A client's line is
-the experiment's name, digests and numbers: no field of it can hold what an agent saw or said.
+made again as long as these are there. A client's line is the experiment's name, digests and
+numbers: no field of it can hold what an agent saw or said.
 """
 
 import hashlib
-import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
-from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, ValidationError
 
+from fedse.audit.verdict import AuditResult
 from fedse.committed import Exclusion, RoundResult
-from fedse.errors import StoreError, boundary
 from fedse.ledger.chain import Entry, Finding
 from fedse.protocol import SiteReply
-from fedse.types import CLIENT_NAME, ClientStats, Record
+from fedse.types import CLIENT_NAME, Record
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Experiment = Annotated[str, Field(pattern=CLIENT_NAME)]
@@ -82,10 +79,96 @@ class ResentEntry(Record):
     bytes_up: int
 
 
+class PardonEntry(Record):
+    """The coordinator has ended a client's quarantine."""
+
+    client: str
+    after: int
+    """Strikes up to this round no longer count."""
+    reason: str
+    recovered: bool = False
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.client, self.after
+
+
+class ForgottenEntry(Record):
+    """A client has removed all it stored about a person or case, whom this line does not name."""
+
+    mark: Digest
+    """Of the name and a salt that stays in the client's buffer."""
+    lessons: int
+    games: int
+    parts: int
+    seen: dict[Experiment, int]
+    """The first round with a lesson about it; 0 = a demonstration."""
+
+
+class GatheredEntry(Record):
+    """A region has asked its sites, and says who votes and who does not."""
+
+    experiment: Experiment
+    round: int
+    request: Digest
+    received: Digest
+    """Digest of the adapter that came with the request."""
+    voters: tuple[str, ...]
+    abstained: tuple[str, ...]
+    excluded: tuple[Exclusion, ...]
+    told: Digest
+    """Of the numbers of all its sites, as they were sent up."""
+
+
+class SummedEntry(Record):
+    """A region has added up votes of its sites."""
+
+    experiment: Experiment
+    round: int
+    request: Digest
+    voters: tuple[str, ...]
+    """Whose votes the sum is of."""
+    bound: float | None
+    """The length at which each update was clipped; None = not clipped."""
+    sum: Digest
+    bytes_up: int
+
+
+class AuditEntry(Record):
+    """What an audit found before an answer left, or when the owner asked for it."""
+
+    experiment: Experiment
+    round: int
+    request: Digest | None
+    """The request whose answer was audited; None = the owner asked."""
+    passed: bool
+    """Whether the rules of that time let the answer leave."""
+    result: AuditResult
+
+    @property
+    def key(self) -> OutboxKey | None:
+        return None if self.request is None else (self.experiment, self.round, self.request)
+
+
+class RegionEntry(Record):
+    """A sum that the server took in, with the region's own signed line about it."""
+
+    region: str
+    key: str
+    """The region's public key, as the server was given it."""
+    line: Entry
+
+
 SHAPES: Mapping[str, type[Record]] = {
     "round": RoundEntry,
+    "pardoned": PardonEntry,
     "answered": AnswerEntry,
     "resent": ResentEntry,
+    "forgotten": ForgottenEntry,
+    "gathered": GatheredEntry,
+    "summed": SummedEntry,
+    "region": RegionEntry,
+    "audited": AuditEntry,
 }
 
 
@@ -96,6 +179,18 @@ def round_entries(entries: Sequence[Entry]) -> list[tuple[int, RoundEntry]]:
 
 def answer_entries(entries: Sequence[Entry]) -> list[tuple[int, AnswerEntry]]:
     return [(e.line, AnswerEntry.model_validate(e.facts)) for e in entries if e.kind == "answered"]
+
+
+def pardon_entries(entries: Sequence[Entry]) -> list[tuple[int, PardonEntry]]:
+    return [(e.line, PardonEntry.model_validate(e.facts)) for e in entries if e.kind == "pardoned"]
+
+
+def gathered_entries(entries: Sequence[Entry]) -> list[GatheredEntry]:
+    return [GatheredEntry.model_validate(e.facts) for e in entries if e.kind == "gathered"]
+
+
+def audit_entries(entries: Sequence[Entry]) -> list[tuple[int, AuditEntry]]:
+    return [(e.line, AuditEntry.model_validate(e.facts)) for e in entries if e.kind == "audited"]
 
 
 def shape_fault(entries: Sequence[Entry]) -> Finding | None:
@@ -131,34 +226,3 @@ def answer_entry(
         bytes_up=len(adapter or b""),
         episodes=reply.stats.model_dump(include=set(get_args(Count))),
     )
-
-
-def committed_rounds(database: Path) -> dict[int, RoundResult]:
-    """The rounds in a run's state.db; none if there is no such file."""
-    rows = _rows(database, "SELECT result FROM round WHERE result IS NOT NULL")
-    results = [RoundResult.model_validate_json(body) for (body,) in rows]
-    return {result.index: result for result in results}
-
-
-def outbox_answers(database: Path, *, skip: set[OutboxKey] | None = None) -> Iterator[AnswerEntry]:
-    """The finished answers in a buffer, the oldest round first; one adapter in memory at a time."""
-    keys = _rows(database, "SELECT experiment, round, request FROM outbox ORDER BY round")
-    for experiment, round, request in keys:
-        key = (str(experiment), int(round), str(request))
-        if key in (skip or ()):
-            continue
-        query = "SELECT stats, adapter FROM outbox WHERE (experiment, round, request) = (?, ?, ?)"
-        for stats, adapter in _rows(database, query, key):
-            reply = SiteReply(ClientStats.model_validate_json(stats), adapter)
-            yield answer_entry(key, reply, received=None, bytes_down=None)
-
-
-def _rows(database: Path, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-    if not database.is_file():
-        return []
-    address = f"{database.resolve().as_uri()}?mode=ro"
-    with (
-        boundary(StoreError, f"read {database}"),
-        closing(sqlite3.connect(address, uri=True, timeout=30.0)) as db,
-    ):
-        return db.execute(query, parameters).fetchall()

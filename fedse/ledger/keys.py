@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from fedse.errors import ConfigError, StoreError, boundary, is_installed, require_packages
-from fedse.store.files import OWNER_ONLY, write_durably
+from fedse.store.files import OWNER_ONLY, from_backup, write_durably
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -59,17 +59,22 @@ def same_signer(folder: Path, public: str) -> Signer:
     if not (folder / PRIVATE).exists():
         raise StoreError(
             f"the ledger in {folder} is signed with key {public[:12]}, but {PRIVATE} is gone",
-            hint=f"put the key back, or move ledger.jsonl and {PUBLIC} away to begin a new ledger",
+            hint=_other_ledger(folder),
         )
-    with boundary(StoreError, f"ledger key in {folder}"):
+    with boundary(StoreError, f"ledger key {folder / PRIVATE}", hint=_other_ledger(folder)):
         signer = _signer(folder)
     if signer.public != public:
         raise StoreError(
             f"the ledger in {folder} is signed with key {public[:12]}, "
             f"{PRIVATE} is {signer.public[:12]}",
-            hint="put the key back, or move ledger.jsonl away to begin a new ledger",
+            hint=_other_ledger(folder),
         )
     return signer
+
+
+def _other_ledger(folder: Path) -> str:
+    begin = f"begin a new ledger by moving ledger.jsonl, {PRIVATE} and {PUBLIC} away"
+    return f"{from_backup(folder / PRIVATE)}, or {begin}"
 
 
 def read_public(path: Path) -> str:
@@ -78,7 +83,8 @@ def read_public(path: Path) -> str:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-    with boundary(ConfigError, f"public key {path}"):
+    again = f"openssl pkey -pubout -in {path.with_name(PRIVATE)} -out {path}"
+    with boundary(ConfigError, f"public key {path}", hint=again):
         key = load_pem_public_key(path.read_bytes())
     if not isinstance(key, Ed25519PublicKey):
         raise ConfigError(f"public key {path}: expected Ed25519, got {type(key).__name__}")

@@ -7,24 +7,37 @@ was cut off, verifying reports it as missing.
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedse.committed import RoundResult
 from fedse.config.file import dump_config
 from fedse.errors import StoreError
+from fedse.ledger.audits import audit_duty, audit_fault
 from fedse.ledger.chain import FILE, Entry, Finding, Ledger, examine, read_ledger
+from fedse.ledger.databases import (
+    committed_rounds,
+    erasure_marks,
+    granted_pardons,
+    outbox_answers,
+    outbox_audits,
+    outbox_rounds,
+)
 from fedse.ledger.entries import (
     AnswerEntry,
+    ForgottenEntry,
+    PardonEntry,
     ResentEntry,
     answer_entries,
-    committed_rounds,
-    outbox_answers,
+    pardon_entries,
     round_entries,
     round_entry,
     shape_fault,
 )
 from fedse.ledger.keys import PUBLIC, read_public
+from fedse.store.erasure import Erasure
+from fedse.store.files import from_backup
 from fedse.store.run import Run
 from fedse.types import Clock, Record
 
@@ -63,7 +76,23 @@ def run_ledger(run: Run, *, clock: Clock) -> Ledger:
     for number in _unrecorded_rounds(entries, committed):
         recovered = round_entry(committed[number]).model_copy(update=RECOVERED)
         _append(ledger, "round", recovered)
+    note_pardons(ledger, run, recovered=True)
     return ledger
+
+
+def note_pardons(ledger: Ledger, run: Run, *, recovered: bool = False) -> None:
+    """Every pardon has its line, one."""
+    recorded = {pardon.key for _, pardon in pardon_entries(ledger.read())}
+    for one in run.pardons():
+        entry = PardonEntry(**one._asdict(), recovered=recovered)
+        if entry.key not in recorded:
+            same = partial(_is_pardon, entry.key)
+            # Two processes may write it: the one that grants it and one that starts meanwhile.
+            ledger.append_once("pardoned", entry.model_dump(mode="json"), same=same)
+
+
+def _is_pardon(key: tuple[str, int], line: Entry) -> bool:
+    return line.kind == "pardoned" and PardonEntry.model_validate(line.facts).key == key
 
 
 def note_round(ledger: Ledger, result: RoundResult) -> None:
@@ -92,9 +121,38 @@ def note_answer(home: Path, client: str, answer: AnswerEntry, *, fresh: bool, cl
         _append(ledger, "resent", ResentEntry(**again))
 
 
+def note_erasures(home: Path, client: str, erasures: Sequence[Erasure], *, clock: Clock) -> None:
+    """Every erasure has its line, one."""
+    if not erasures:
+        return
+    ledger = Ledger(home, role="client", name=client, clock=clock)
+    for erasure in erasures:
+        facts = erasure.model_dump(include=set(ForgottenEntry.model_fields))
+        same = partial(_is_erasure, erasure.mark)
+        ledger.append_once("forgotten", ForgottenEntry(**facts).model_dump(mode="json"), same=same)
+
+
+def _is_erasure(mark: str, line: Entry) -> bool:
+    return line.kind == "forgotten" and line.facts["mark"] == mark
+
+
+def require_answers(home: Path) -> None:
+    """Every answer that the ledger in `home` records is in the buffer beside it."""
+    if not (home / FILE).is_file():
+        return
+    given = {e.key[:2] for _, e in answer_entries(examine(read_ledger(home / FILE)).entries)}
+    if lacking := sorted(given - outbox_rounds(home / "buffer.db")):
+        experiment, number = lacking[-1]
+        raise StoreError(
+            f"{home / 'buffer.db'} lacks the answer to round {number} of {experiment!r}, which the "
+            "ledger records: it is not the buffer that was here",
+            hint=f"{from_backup(home / 'buffer.db')}; to begin without it, move {FILE} away too",
+        )
+
+
 def ledgers_in(folder: Path) -> list[Path]:
     """The ledgers of a run or of a site's home: its own first, then those of clients inside."""
-    inside = ("*", "clients/*", "flower/sites/*")
+    inside = ("*", "clients/*", "flower/sites/*", "tree/regions/*", "tree/sites/*")
     clients = [path for where in inside for path in sorted(folder.glob(f"{where}/{FILE}"))]
     return [path for path in (folder / FILE, *clients) if path.is_file()]
 
@@ -104,6 +162,8 @@ def verify_ledger(path: Path, *, trusted: str | None = None) -> Verdict:
     rounds, outbox = path.with_name("state.db"), path.with_name("buffer.db")
     # Read before the lines, so that a round committed meanwhile is not reported as missing.
     committed, finished = committed_rounds(rounds), list(outbox_answers(outbox))
+    pardons, erased = granted_pardons(rounds), erasure_marks(outbox)
+    audited = outbox_audits(outbox)
     entries, torn, broken = examine(read_ledger(path))
     server = bool(entries) and entries[0].facts["role"] == "server"
     database = rounds if server else outbox
@@ -114,8 +174,11 @@ def verify_ledger(path: Path, *, trusted: str | None = None) -> Verdict:
         finding = _server_fault(entries, after) or _missing(
             entries, [f"round {number}" for number in _unrecorded_rounds(entries, committed)]
         )
+        known = granted_pardons(rounds) if rounds.is_file() else None
+        finding = finding or _pardon_fault(entries, pardons, known)
     elif finding is None:
-        finding = _client_fault(entries, finished)
+        finding = _client_fault(entries, finished) or _erasure_fault(entries, erased)
+        finding = finding or audit_fault(entries, audited, audit_duty(path.parent))
     sound = entries[: finding.line - 1] if finding else entries
     return Verdict(path, sound, database.name if database.is_file() else "", finding)
 
@@ -129,7 +192,7 @@ def _begun(run: Run) -> dict[str, Any]:
         "config": hashlib.sha256(text.encode()).hexdigest(),
         "agreed": run.config.agreed_digest(),
         "spec": run.spec.identity,
-        "adapter": run.adapter(0).digest,
+        "adapter": run.digest(0),
         "members": sorted(client.name for client in run.config.clients),
     }
 
@@ -163,6 +226,22 @@ def _server_fault(
     return None
 
 
+def _pardon_fault(
+    entries: Sequence[Entry],
+    granted: Mapping[tuple[str, int], PardonEntry],
+    known: Mapping[tuple[str, int], PardonEntry] | None,
+) -> Finding | None:
+    """Each pardon of `granted` has a line, and each line is about one of `known`."""
+    recorded = pardon_entries(entries)
+    for line, entry in recorded:
+        if known is not None and (
+            entry.key not in known or known[entry.key].reason != entry.reason
+        ):
+            return Finding(line, f"records a pardon of {entry.client} that the run did not grant")
+    lacking = sorted(set(granted) - {entry.key for _, entry in recorded})
+    return _missing(entries, [f"the pardon of {client} after round {r}" for client, r in lacking])
+
+
 def _unrecorded_rounds(entries: Sequence[Entry], committed: Mapping[int, RoundResult]) -> list[int]:
     return sorted(set(committed) - {entry.round for _, entry in round_entries(entries)})
 
@@ -176,6 +255,11 @@ def _client_fault(entries: Sequence[Entry], finished: Sequence[AnswerEntry]) -> 
             return Finding(line, f"differs from the answer of round {answer.round} in the outbox")
     lacking = [answer.round for answer in finished if answer.key not in recorded]
     return _missing(entries, [f"the answer of round {number}" for number in lacking])
+
+
+def _erasure_fault(entries: Sequence[Entry], erased: set[str]) -> Finding | None:
+    lacking = erased - {line.facts["mark"] for line in entries if line.kind == "forgotten"}
+    return _missing(entries, [f"an erasure, mark {mark[:12]}" for mark in sorted(lacking)])
 
 
 def _missing(entries: Sequence[Entry], lacking: Sequence[str]) -> Finding | None:

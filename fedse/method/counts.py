@@ -7,15 +7,22 @@ from math import log
 from fedse.types import ClientStats, Trajectory
 
 
-def count_episodes(played: Sequence[Trajectory]) -> ClientStats:
-    """The counts and the variety of `played`; a client's other numbers are left at zero."""
+def count_episodes(played: Sequence[Trajectory], *, new_tokens: int) -> ClientStats:
+    """The counts and the variety of `played`; a client's other numbers are left at zero.
+
+    A reply of `new_tokens` tokens counts as cut: where it ended by itself is known no longer.
+    """
     outcomes = Counter(episode.outcome for episode in played)
+    turns = [turn for episode in played for turn in episode.turns]
     return ClientStats(
         played=len(played),
         succeeded=outcomes["success"],
         broken=outcomes["broken"],
         truncated=outcomes["truncated"],
-        entropy=entropy(turn.action for episode in played for turn in episode.turns),
+        replies=len(turns),
+        unread=sum(episode.invalid_turns for episode in played),
+        cut=sum(len(turn.action_ids) >= new_tokens for turn in turns),
+        entropy=entropy(turn.action for turn in turns),
         distinct=distinct_share(played),
     )
 

@@ -28,7 +28,7 @@ def client_eval(
     current: Adapter, site: Site, config: Config, *, round: int, emit: Emit
 ) -> ClientStats:
     """How often `current`, and the personal adapter made from it, solve what is only reported."""
-    started = site.clock()
+    started = site.timer()
     emit("eval.started", client=site.client, round=round, episodes=config.eval.episodes)
     test = measure(current, site, config, "test", round=round)
     home = measure(current, site, config, "home", round=round)
@@ -39,7 +39,7 @@ def client_eval(
         "home_succeeded": home.won,
         **personal_eval(current, site, config, round=round, emit=emit),
     }
-    return ClientStats(**counts, eval_seconds=site.clock() - started)
+    return ClientStats(**counts, eval_seconds=site.timer() - started)
 
 
 def personal_eval(

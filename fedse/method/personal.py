@@ -32,16 +32,17 @@ def personal_adapter(
     It is made from `current` anew each time, so what the federation learned is in it, and nothing
     of it goes back. None without a lesson.
     """
-    lessons = list(site.buffer.lessons(config.run.name, round, config.buffer.history))
+    lessons = site.buffer.lessons(config.run.name, round, config.buffer.history)
     if not lessons:
         return None
     emit("personal.started", client=site.client, round=round, lessons=len(lessons))
     seed = seed_of(config.run.seed, site.client, round, "personal")
     settings = settings_for(config, len(lessons))
     if config.personal.form == "further":
-        return site.fit(current, lessons, settings, seed).adapter
+        return site.fit(current, lessons, settings, seed, Course(stays=True)).adapter
     pair = beside_the_others(current, site, config, round=round)
-    return site.fit(pair, lessons, settings, seed, Course(resting=current.spec.rank)).adapter
+    course = Course(resting=current.spec.rank, stays=True)
+    return site.fit(pair, lessons, settings, seed, course).adapter
 
 
 def beside_the_others(current: Adapter, site: Site, config: Config, *, round: int) -> Adapter:

@@ -9,7 +9,7 @@ from functools import partial
 from random import Random
 from typing import NamedTuple, Protocol
 
-from fedse.agent.policy import Dialogue, Policy, Reply
+from fedse.agent.policy import Beat, Dialogue, Policy, Reply, no_beat
 from fedse.envs.base import Env, EnvFactory, ExpertEnv, Step
 from fedse.errors import EnvError, boundary
 from fedse.seeds import seed_of
@@ -71,9 +71,11 @@ class _Episode:
     outcome: Outcome | None = None
     reward: float = 0.0
     error: str | None = None
+    invalid_turns: int = 0
 
     def take(self, step: Step) -> None:
         self.observation, self.reward = step.observation, step.reward
+        self.invalid_turns += not step.valid
         if step.done:
             self.outcome = "success" if step.success else "failure"
 
@@ -88,6 +90,11 @@ class _Episode:
 
 def choose_games(tasks: Sequence[Task], count: int, *, seed: int, record: str = "") -> list[Game]:
     """`count` games over `tasks`: a shuffled pass over all of them, then another, as needed."""
+    if count and not tasks:
+        raise EnvError(
+            f"there is no task to play {count} games of",
+            hint="give the environment tasks of this split, or play none: eval.episodes = 0",
+        )
     random = Random(seed)
     chosen: list[Task] = []
     while len(chosen) < count:
@@ -106,8 +113,12 @@ def rollout(
     seed: int,
     progress: Callable[[int, int], None] = lambda played, succeeded: None,
     keep: Keep = KEEP_NOTHING,
+    beat: Beat = no_beat,
 ) -> list[Trajectory]:
-    """One trajectory per game, in the order of `games`; each chunk is stored in `keep`."""
+    """One trajectory per game, in the order of `games`; each chunk is stored in `keep`.
+
+    `beat` is called with every answer of a world.
+    """
     played: list[Trajectory] = []
     for start in range(0, len(games), batch):
         chunk_games = tuple(games[start : start + batch])
@@ -116,31 +127,34 @@ def rollout(
         chunk = Chunk(start, chunk_games, policy.name, round, max_turns, chunk_seed)
         episodes = keep.stored(chunk)
         if episodes is None:
-            episodes = play_chunk(chunk, make_env, policy)
+            episodes = play_chunk(chunk, make_env, policy, beat=beat)
             keep.store(chunk, episodes)
         played += episodes
         progress(len(played), sum(episode.success for episode in played))
     return played
 
 
-def play_chunk(chunk: Chunk, make_env: EnvFactory, policy: Policy) -> list[Trajectory]:
+def play_chunk(
+    chunk: Chunk, make_env: EnvFactory, policy: Policy, *, beat: Beat = no_beat
+) -> list[Trajectory]:
     """One trajectory per game of the chunk, all played in lock-step."""
     episodes = [_Episode(game, make_env()) for game in chunk.games]
     for episode in episodes:
         task, world_seed = episode.game.task, episode.game.seed
         episode.attempt("reset", partial(episode.env.reset, task, seed=world_seed))
+        beat()
     cap = chunk.max_turns or episodes[0].env.max_turns
     for turn in range(cap):
         still_open = [episode for episode in episodes if episode.outcome is None]
         if not still_open:
             break
-        _advance(still_open, policy, seed_of(chunk.seed, turn))
+        _advance(still_open, policy, seed_of(chunk.seed, turn), beat)
     for episode in episodes:
         _close(episode.env)
     return [_trajectory(episode, policy.name, chunk.round) for episode in episodes]
 
 
-def _advance(episodes: Sequence[_Episode], policy: Policy, seed: int) -> None:
+def _advance(episodes: Sequence[_Episode], policy: Policy, seed: int, beat: Beat) -> None:
     dialogues = [
         Dialogue(episode.env.system_prompt, tuple(episode.turns), episode.observation)
         for episode in episodes
@@ -159,6 +173,7 @@ def _advance(episodes: Sequence[_Episode], policy: Policy, seed: int) -> None:
             )
         )
         episode.attempt("step", partial(episode.env.step, reply.text))
+        beat()
 
 
 def _trajectory(episode: _Episode, policy: str, round: int) -> Trajectory:
@@ -171,10 +186,13 @@ def _trajectory(episode: _Episode, policy: str, round: int) -> Trajectory:
         policy=policy,
         round=round,
         error=episode.error,
+        invalid_turns=episode.invalid_turns,
     )
 
 
-def demonstrate(games: Sequence[Game], make_env: EnvFactory, *, hint: str = "") -> list[Trajectory]:
+def demonstrate(
+    games: Sequence[Game], make_env: EnvFactory, *, hint: str = "", beat: Beat = no_beat
+) -> list[Trajectory]:
     """The scripted expert's episodes, successful ones only; D_train(0) of the paper.
 
     An episode the environment breaks is left out. If all of them break, an EnvError says so, and
@@ -186,7 +204,10 @@ def demonstrate(games: Sequence[Game], make_env: EnvFactory, *, hint: str = "") 
             f"environment {env.name!r} has no scripted expert, so it cannot demonstrate",
             hint="set buffer.demonstrations = 0, or give the environment expert() and actions()",
         )
-    episodes = [scripted_episode(game, env, lambda e: e.expert(), name="expert") for game in games]
+    episodes: list[Trajectory] = []
+    for game in games:
+        episodes.append(scripted_episode(game, env, lambda e: e.expert(), name="expert"))
+        beat()
     _close(env)
     if episodes and all(episode.outcome == "broken" for episode in episodes):
         count, first = len(episodes), _first(episodes)

@@ -5,11 +5,9 @@ Paper, one round: 1 reset to the global adapter, 2 explore, 3 filter, 4 accumula
 """
 
 from collections.abc import Sequence
-from functools import partial
 
-from fedse.aggregate.merge import Vote
+from fedse.aggregate.merge import Vote, checked_vote
 from fedse.aggregate.outer import Moments, outer_step
-from fedse.aggregate.validate import load_checked, parse_adapter
 from fedse.aggregate.variants import AGGREGATES
 from fedse.committed import Exclusion
 from fedse.config.schema import Config
@@ -30,27 +28,30 @@ def client_round(
     current: Adapter, site: Site, config: Config, *, round: int, emit: Emit
 ) -> ClientUpdate:
     """Play with the global adapter, keep what worked, learn from all that ever worked."""
-    started = site.clock()
+    started = site.timer()
     seed = seed_of(config.run.seed, site.client, round)
     played = explore(current, site, config, round=round, seed=seed, emit=emit)
     chosen = select_lessons(played, site, config, round=round)
     site.buffer.add(chosen, experiment=config.run.name)
-    lessons = list(site.buffer.lessons(config.run.name, round, config.buffer.history))
-    explored = site.clock()
+    lessons = site.buffer.lessons(config.run.name, round, config.buffer.history)
+    explored = site.timer()
 
     emit("train.started", client=site.client, round=round, lessons=len(lessons))
     train, course = config.train_in(round), Course(config.arc_in(round))
     failures = failures_for(site.buffer, config, round=round, lessons=len(lessons))
-    fitted = site.fit(current, [*lessons, *failures], train, seed, course) if lessons else None
+    given = [*lessons, *failures] if failures else lessons
+    # Where noise hides what was learned, it must also hide whether there was anything to learn.
+    learns = len(lessons) > 0 or config.privacy.on
+    fitted = site.fit(current, given, train, seed, course) if learns else None
     learned = {
         "added": site.buffer.added(config.run.name, round),
         "buffered": len(lessons),
         "loss": fitted.loss if fitted else None,
         "steps": fitted.steps if fitted else 0,
         "rollout_seconds": explored - started,
-        "train_seconds": site.clock() - explored,
+        "train_seconds": site.timer() - explored,
     }
-    stats = count_episodes(played).model_copy(update=learned)
+    stats = count_episodes(played, new_tokens=config.rollout.new_tokens).model_copy(update=learned)
     return ClientUpdate(stats, fitted.adapter if fitted else None)
 
 
@@ -93,11 +94,9 @@ def server_round(
         if read is None:
             continue
         try:
-            parse_adapter(read(), current.spec, settings)
+            votes.append(checked_vote(client, read, stats.buffered, current, settings))
         except AdapterRejected as rejection:
             excluded.append(Exclusion(client=client, kind="rejected", reason=str(rejection)))
-        else:
-            votes.append(Vote(client, partial(load_checked, read, current.spec), stats.buffered))
     merged = AGGREGATES[settings.type](current, votes, settings=settings)
     return Merged(
         *outer_step(current, merged, moments, settings),

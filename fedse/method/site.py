@@ -1,12 +1,15 @@
 """Who takes part: what one client owns, and what the server holds of a client's reply."""
 
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from fedse.agent.policy import Policy
 from fedse.aggregate.outer import Moments
+from fedse.aggregate.validate import Payload
+from fedse.audit.game import Probe
 from fedse.committed import Exclusion
 from fedse.config.judging import SplitsSection
 from fedse.config.schema import ClientSection
@@ -69,9 +72,10 @@ class Site:
     """Adapter and temperature -> something that acts."""
     fit: Fit
     clock: Callable[[], float]
+    """For what is dated: seconds since 1970, as far as the machine knows."""
     play: Play = rollout
     """We step the environment, unless the client's program owns the loop."""
-    prepare: Callable[[Iterable[Trajectory]], list[Trajectory]] = list
+    prepare: Callable[[Sequence[Trajectory]], Sequence[Trajectory]] = list
     """Lessons as any site of the same base model could learn from them."""
     home: Path | None = None
     """The client's own folder, where its ledger is kept; None = it keeps none."""
@@ -79,6 +83,10 @@ class Site:
     """Keeps an adapter of a round at the client, by a name such as `personal`; it never leaves."""
     check: str = ""
     """What to do when the client's episodes break; the environment is named as in the config."""
+    probe: Probe | None = None
+    """What an attacker would compute, for the site's own audit; None = there is no model here."""
+    timer: Callable[[], float] = time.monotonic
+    """For how long something takes: setting the machine's clock does not change it."""
 
 
 class Answer(NamedTuple):
@@ -86,7 +94,7 @@ class Answer(NamedTuple):
 
     client: str
     stats: ClientStats
-    read: Callable[[], bytes] | None
+    read: Callable[[], Payload] | None
     """Gives the adapter's bytes; None = the client has no vote."""
 
 

@@ -40,6 +40,11 @@ def _read(log: Path, observer: Observer, ended: threading.Event) -> None:
         seen += len(whole)
         for line in whole.splitlines():
             # A process killed while writing leaves half a line, with the next one glued to it.
-            with suppress(json.JSONDecodeError):
+            try:
                 entry = json.loads(line)
-                observer(entry["event"], entry)
+                event = entry["event"]
+            except (ValueError, KeyError, TypeError):
+                continue
+            # Where it cannot be shown, as on a full disk, the next one may be.
+            with suppress(OSError):
+                observer(event, entry)

@@ -5,50 +5,20 @@ Prometheus, /health answers 200 while the run goes on or has finished and 503 af
 when nothing has happened for too long.
 """
 
-import json
-import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
 from fedse.errors import MachineError, boundary
 from fedse.events import Fact, Observer
+from fedse.observers.health import ENDED_BADLY, Sites, Watch, WsgiApp, health_app, served
 from fedse.types import Clock
 
-ENDED_BADLY = ("run.failed", "run.interrupted")
+Expiries = Mapping[str, Callable[[], float]]
+"""Name of a certificate -> when it expires, in seconds since 1970, read at each scrape."""
 
 
-class Health(NamedTuple):
-    well: bool
-    state: str
-    round: int
-    silent_seconds: float
-
-
-class Watch:
-    """The state after the events so far; an observer of a run, read from another thread."""
-
-    def __init__(self, *, clock: Clock, patience: float) -> None:
-        self._clock, self._patience = clock, patience
-        self._lock = threading.Lock()
-        self._last, self._state, self._round = clock(), "starting", 0
-
-    def __call__(self, event: str, entry: dict[str, Fact]) -> None:
-        with self._lock:
-            self._last, self._state = self._clock(), event
-            if event in ("round.started", "round.committed"):
-                self._round = int(entry["round"] or 0)
-
-    def health(self) -> Health:
-        """Not well after a failure, or after `patience` seconds without any event."""
-        with self._lock:
-            silent = self._clock() - self._last
-            over = self._state == "run.finished"
-            well = self._state not in ENDED_BADLY and (over or silent <= self._patience)
-            return Health(well, self._state, self._round, round(silent, 1))
-
-
-def metrics_observer(registry: Any) -> Observer:
+def metrics_observer(registry: Any, expiries: Expiries | None = None) -> Observer:
     """Keeps the registry's metrics up to date with the events."""
     with boundary(MachineError, "prometheus-client"):
         from prometheus_client import Counter, Gauge
@@ -64,6 +34,10 @@ def metrics_observer(registry: Any) -> Observer:
     )
     played = Counter("episodes", "Episodes clients say they played", ["client"], **names)
     failed = Counter("failures", "Ends of the run before its last round", **names)
+    told = "When a certificate expires, in seconds since 1970"
+    expires = Gauge("certificate_expires_seconds", told, ["certificate"], **names)
+    for certificate, read in (expiries or {}).items():
+        expires.labels(certificate).set_function(read)
 
     def observe(event: str, entry: dict[str, Fact]) -> None:
         fact: dict[str, Any] = entry
@@ -88,50 +62,40 @@ def metrics_observer(registry: Any) -> Observer:
 
 @contextmanager
 def monitored(
-    host: str, port: int, *, clock: Clock, patience: float
+    host: str,
+    port: int,
+    *,
+    clock: Clock,
+    patience: float,
+    expiries: Expiries | None = None,
+    sites: Sites | None = None,
 ) -> Iterator[tuple[Observer, int]]:
     """An observer whose metrics and health are served on this address, and the port taken."""
     hint = "choose another address and port: --metrics 127.0.0.1:PORT"
-    with boundary(MachineError, f"metrics cannot be served on {host}:{port}", hint=hint):
-        from wsgiref.simple_server import WSGIRequestHandler, make_server
+    with ExitStack() as stack:
+        with boundary(MachineError, f"metrics cannot be served on {host}:{port}", hint=hint):
+            from prometheus_client import CollectorRegistry, make_wsgi_app
 
-        from prometheus_client import CollectorRegistry, make_wsgi_app
+            registry = CollectorRegistry()
+            watch = Watch(clock=clock, patience=patience)
+            count = metrics_observer(registry, expiries)
+            app = _make_app(make_wsgi_app(registry), health_app(watch, sites))
+            taken = stack.enter_context(served(host, port, app))
 
-        class Quiet(WSGIRequestHandler):
-            def log_message(self, format: str, *args: Any) -> None:
-                """Prints nothing: a scrape comes every few seconds."""
+        def observe(event: str, entry: dict[str, Fact]) -> None:
+            watch(event, entry)
+            count(event, entry)
 
-        registry = CollectorRegistry()
-        watch, count = Watch(clock=clock, patience=patience), metrics_observer(registry)
-        app = _make_app(make_wsgi_app(registry), watch)
-        server = make_server(host, port, app, handler_class=Quiet)
-
-    def observe(event: str, entry: dict[str, Fact]) -> None:
-        watch(event, entry)
-        count(event, entry)
-
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield observe, server.server_port
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+        yield observe, taken
 
 
-def _make_app(metrics: Callable[..., Iterable[bytes]], watch: Watch) -> Any:
+def _make_app(metrics: Callable[..., Iterable[bytes]], health: WsgiApp) -> WsgiApp:
     def app(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         if environ["PATH_INFO"] == "/metrics":
             return metrics(environ, start)
-        if environ["PATH_INFO"] != "/health":
-            start("404 Not Found", [("Content-Type", "text/plain")])
-            return [b"there is /metrics and /health\n"]
-        health = watch.health()
-        start(
-            "200 OK" if health.well else "503 Service Unavailable",
-            [("Content-Type", "application/json")],
-        )
-        return [json.dumps(health._asdict()).encode()]
+        if environ["PATH_INFO"] == "/health":
+            return health(environ, start)
+        start("404 Not Found", [("Content-Type", "text/plain")])
+        return [b"there is /metrics and /health\n"]
 
     return app

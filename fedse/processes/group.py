@@ -6,7 +6,6 @@ logs had started and recorded before it was killed.
 """
 
 import os
-import re
 import secrets
 import signal
 import subprocess
@@ -17,14 +16,17 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from fedse.errors import RunError
+from fedse.errors import RunError, StoreError
+from fedse.processes.log_files import new_log
 from fedse.processes.orphans import Process, end_orphans, identify, write_process_list
+from fedse.store.space import is_full
 from fedse.waiting import wait_until
 
 END_SECONDS = 15.0
 LOOK_SECONDS = 0.2
+# In which a process of ours that gets SIGUSR1 writes where each of its threads is.
+TRACE_SECONDS = 0.5
 LAST_LINES = 12
-KEPT_LOGS = 20
 
 
 class Started(NamedTuple):
@@ -43,6 +45,7 @@ class Processes:
         # Of its own: two owners may share a folder of logs, also in one process.
         self._roll = logs / f"running-{secrets.token_hex(8)}.json"
         self._identities: dict[subprocess.Popen[bytes], Process | None] = {}
+        self._recorded = True
 
     def __enter__(self) -> "Processes":
         return self
@@ -54,8 +57,9 @@ class Processes:
         self, name: str, command: Sequence[str], *, env: Mapping[str, str] | None = None
     ) -> Started:
         """The command runs, its output in a new LOGS/name.log; `env` replaces the common one."""
-        log = _new_log(self.logs, name)
-        with log.open("wb") as output:
+        log = new_log(self.logs, name)
+        # To append: the file may be shortened while it is written.
+        with log.open("ab") as output:
             process = subprocess.Popen(
                 command,
                 env=self._env if env is None else env,
@@ -102,8 +106,19 @@ class Processes:
         if code is not None:
             _signal_group(started, signal.SIGKILL)
             self.running.remove(started)
+        if code is not None or not self._recorded:
             self._note()
         return code
+
+    def kill(self, started: Started) -> None:
+        """It and its group were killed; where it was before is in its log, if it could say so."""
+        for sign, group in ((signal.SIGUSR1, False), (signal.SIGKILL, True)):
+            if group:
+                _signal_group(started, sign)
+            else:
+                started.process.send_signal(sign)
+            with suppress(subprocess.TimeoutExpired):
+                started.process.wait(END_SECONDS if group else TRACE_SECONDS)
 
     def end_orphans(self) -> list[str]:
         """What an owner of the same logs that was killed had left does not run; its names."""
@@ -122,14 +137,24 @@ class Processes:
         self._note()
 
     def _note(self) -> None:
-        """What runs is recorded, so that it can be ended if this process is killed."""
+        """What runs is recorded, so that it can be ended if this process is killed.
+
+        On a full disk the record stays as it was, until there is room at the next `collect`.
+        """
         self._identities = {
             process: self._identities.get(process) or identify(name, process.pid)
             for name, process, _ in self.running
         }
-        write_process_list(
-            self._roll, [process for process in self._identities.values() if process]
-        )
+        try:
+            write_process_list(
+                self._roll, [process for process in self._identities.values() if process]
+            )
+        except StoreError as error:
+            if not is_full(error):
+                raise
+            self._recorded = False
+        else:
+            self._recorded = True
 
 
 def _poll(ready: Callable[[], bool], seconds: float, check: Callable[[], None]) -> bool:
@@ -161,18 +186,6 @@ def _alive(servants: Sequence[Started]) -> Callable[[], None]:
                 )
 
     return check
-
-
-def _new_log(logs: Path, name: str) -> Path:
-    """NAME.log, then NAME-2.log and so on; the logs of the last KEPT_LOGS processes are kept."""
-    numbered = re.compile(rf"{re.escape(name)}(?:-(\d+))?\.log")
-    logs_by_number = {
-        int(m[1] or 1): f for f in logs.iterdir() if (m := numbered.fullmatch(f.name))
-    }
-    for number in sorted(logs_by_number)[: 1 - KEPT_LOGS]:
-        logs_by_number[number].unlink(missing_ok=True)
-    number = max(logs_by_number, default=0) + 1
-    return logs / (f"{name}.log" if number == 1 else f"{name}-{number}.log")
 
 
 def tail(log: Path) -> str:

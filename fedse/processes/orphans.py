@@ -72,6 +72,12 @@ def write_process_list(file: Path, running: Sequence[Process]) -> None:
     write_whole(file, ProcessList(owner=owner, running=tuple(running)).model_dump_json().encode())
 
 
+def names_running(logs: Path) -> set[str]:
+    """The names of what the owners of `logs` that live have running."""
+    rolls = [roll for file in logs.glob(ROLLS) if (roll := _read(file)) and lives(roll.owner)]
+    return {process.name for roll in rolls for process in roll.running if lives(process)}
+
+
 def end_orphans(logs: Path, *, seconds: float) -> list[str]:
     """Nothing on the lists in `logs` whose owner is gone runs any more; names of what did.
 

@@ -1,14 +1,18 @@
 """What a report is made from: everything a run folder says about one run, read once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fedse.adapters.base import spec_of
 from fedse.committed import RoundResult
 from fedse.config.file import load_config
 from fedse.config.schema import Config
+from fedse.config.worlds import world_names
+from fedse.ledger.chain import examine, read_ledger
+from fedse.ledger.entries import AuditEntry, audit_entries
+from fedse.ledger.record import ledgers_in
 from fedse.results.run_list import RunSummary, summary_of
 from fedse.stats.rates import Rate, rates
 from fedse.store.run import Run
@@ -33,6 +37,8 @@ class RunFacts:
     results: tuple[RoundResult, ...]
     evals: Evals
     """Of the measured rounds; round 0 is the adapter the run began with."""
+    audits: Mapping[str, AuditEntry] = field(default_factory=dict)
+    """Client -> its last audit, of those whose ledgers are in the run's folder."""
 
     @property
     def altered(self) -> list[str]:
@@ -49,7 +55,9 @@ class RunFacts:
 
     @property
     def env_of(self) -> dict[str, str]:
-        return {client.name: client.env for client in self.config.clients}
+        """Client -> what its environment is called."""
+        names = world_names(client.env for client in self.config.clients)
+        return {client.name: names[client.env] for client in self.config.clients}
 
     def compared(self) -> tuple[dict[str, Rate], dict[str, Rate]] | None:
         """Each client's rate at the first and at the last measured round.
@@ -86,7 +94,18 @@ def read_facts(path: Path, *, clock: Callable[[], float]) -> RunFacts:
             summary=summary,
             results=tuple(run.results()),
             evals={index: evals for index, evals in evals_by_round.items() if rates(evals)},
+            audits=last_audits(path),
         )
+
+
+def last_audits(path: Path) -> dict[str, AuditEntry]:
+    """The newest line about an audit in each client's ledger, by the client's name."""
+    found = {}
+    for ledger in ledgers_in(path):
+        entries = examine(read_ledger(ledger)).entries
+        for _, audit in audit_entries(entries):
+            found[str(entries[0].facts["name"])] = audit
+    return dict(sorted(found.items()))
 
 
 def _label(card: RunCard, path: Path) -> str:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from fedse.aggregate.factors import largest_reply
 from fedse.report.facts import RunFacts
+from fedse.results.alarms import rounds_text, standing_alarms
 from fedse.stats.rates import change, micro, rates
 
 CAVEAT = (
@@ -104,6 +105,9 @@ def _unsure(facts: RunFacts) -> list[str]:
             f"This run is {facts.summary.status}: the page shows it up to round "
             f"{len(facts.results)}."
         )
+    for alarm, rounds in standing_alarms(facts.results, facts.config):
+        where = rounds_text(rounds)
+        notes.append(f"Alarm in {where}: {alarm.text}. Next: {alarm.next}")
     compared = facts.compared()
     if compared is not None:
         left_out = [client for client in facts.clients if client not in compared[0]]

@@ -48,8 +48,8 @@ def render(runs: Sequence[RunFacts], *, now: datetime) -> str:
         "theme": THEME,
         "figures": {f.id: _drawing(f) for section in sections for f in section.figures},
     }
-    scripts, style = [_asset(name) for name in SCRIPTS], _asset("page.css")
-    page: str = _template().render(
+    scripts, style = [asset(name) for name in SCRIPTS], asset("page.css")
+    page: str = template("template.html.j2").render(
         parts=parts,
         shared=shared,
         alone=alone,
@@ -60,7 +60,7 @@ def render(runs: Sequence[RunFacts], *, now: datetime) -> str:
         scripts=scripts,
         style=style,
         data=safe_json(data),
-        licences=[(name, _asset(f"vendor/{name}.LICENSE.txt")) for name in LICENCES],
+        licences=[(name, asset(f"vendor/{name}.LICENSE.txt")) for name in LICENCES],
     )
     return page.lstrip()
 
@@ -92,14 +92,15 @@ def safe_json(value: object) -> str:
 
 def policy(scripts: Sequence[str], style: str) -> str:
     """Nothing may be loaded, and only these scripts and this style may act."""
-    allowed = " ".join(f"'{_digest(script)}'" for script in scripts)
+    allowed = " ".join(f"'{source_digest(script)}'" for script in scripts)
     return (
-        f"default-src 'none'; script-src {allowed}; style-src '{_digest(style)}'; "
+        f"default-src 'none'; script-src {allowed}; style-src '{source_digest(style)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
 
 
-def _digest(text: str) -> str:
+def source_digest(text: str) -> str:
+    """What a page's policy names an inline script or style by."""
     return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
 
 
@@ -122,11 +123,13 @@ def written(cell: Cell, column: Column) -> str:
             return f"{cell:,}"
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """The text of a file that comes with the report."""
     return files("fedse.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _template() -> Any:
+def template(name: str) -> Any:
+    """A template of the report, which escapes all text it is given."""
     require_packages("a report", "jinja2", extra="report")
     from jinja2 import Environment, StrictUndefined
 
@@ -134,4 +137,4 @@ def _template() -> Any:
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     env.filters["written"] = written
-    return env.from_string(_asset("template.html.j2"))
+    return env.from_string(asset(name))

@@ -1,5 +1,6 @@
 """One run's part of the page: its sections, in the order of the questions a reviewer asks."""
 
+from fedse.report.audits import audit
 from fedse.report.charts import line
 from fedse.report.dynamics import agreement, time_spent, variety
 from fedse.report.facts import RunFacts
@@ -34,8 +35,10 @@ from fedse.stats.rates import change
 
 def run_sections(facts: RunFacts, prefix: str) -> list[PageSection]:
     """Everything but the headline and the settings; `prefix` keeps ids of several runs apart."""
-    makers = [success, at_home, experience, traffic, variety, agreement, time_spent, gate, missing]
+    makers = [success, at_home, experience, traffic, variety, agreement, time_spent, gate, audit]
+    makers += [missing]
     lacking = {at_home: places_table(facts) is None, gate: not facts.config.gate.episodes}
+    lacking[audit] = not facts.audits
     makers = [make for make in makers if not lacking.get(make)]
     if not facts.results:
         makers = [success]

@@ -5,6 +5,7 @@ from typing import Any
 
 from fedse.report.facts import RunFacts
 from fedse.report.figures import Figure, PageSection, Panel, line_panels, shared_out
+from fedse.report.paired import which_is_better
 from fedse.report.tables import (
     ENVIRONMENT,
     RATE_COLUMNS,
@@ -23,6 +24,7 @@ RUN = Column("run", "run")
 def comparison(runs: Sequence[RunFacts]) -> list[PageSection]:
     """The sections before each run's own part."""
     return [
+        which_is_better(runs),
         PageSection(
             "final",
             "Final results",

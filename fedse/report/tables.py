@@ -10,6 +10,7 @@ from typing import Literal
 
 from fedse.committed import RoundResult
 from fedse.config.schema import Config
+from fedse.config.worlds import world_names
 from fedse.report.facts import RunFacts
 from fedse.stats.rates import Rate, by_env, micro, rates
 from fedse.types import ClientStats
@@ -75,7 +76,8 @@ def success_table(facts: RunFacts) -> Table:
 
 def success_by_env(by_client: dict[str, Rate], config: Config) -> dict[str, Rate]:
     """Per environment; where there are several, ALL comes last."""
-    envs = by_env(by_client, config)
+    names = world_names(client.env for client in config.clients)
+    envs = {names[env]: rate for env, rate in by_env(by_client, config).items()}
     return envs if len(envs) < 2 else {**envs, ALL: micro(list(envs.values()))}
 
 
@@ -176,7 +178,10 @@ def missing_table(facts: RunFacts) -> Table:
 
 def _missing(result: RoundResult) -> Iterator[list[Cell]]:
     for exclusion in result.excluded:
-        yield [result.index, exclusion.client, "excluded", exclusion.text]
+        told = ["excluded", exclusion.text]
+        if exclusion.kind not in ("rejected", "failed"):
+            told = [exclusion.kind, exclusion.reason]
+        yield [result.index, exclusion.client, *told]
     for client in result.absent:
         yield [result.index, client, "absent", "no answer before the deadline, or a fault"]
     for client in result.abstained:

@@ -143,7 +143,13 @@ TABLES: Mapping[str, PinnedTable] = {
             Question("central-evolve", "fed-se"),
             Question("central-evolve, personal", "fed-se, personal"),
         ),
-        ("fed-se", "fed-se, personal", "fedit"),
+        (
+            "fed-se",
+            "fed-se, personal",
+            "local-evolve",
+            "local-evolve, as many steps",
+            "central-evolve",
+        ),
     ),
     "related": PinnedTable(
         "Related sites, a maze each: does a member gain, in mazes that nobody has and at home?",
@@ -156,6 +162,7 @@ TABLES: Mapping[str, PinnedTable] = {
         _who_gains("levels"),
         WHO_GAINS,
         ("together, personal", "alone, as many steps"),
+        seeds=3,
     ),
     "one-world": PinnedTable(
         "One world, tasks divided: how much of what pooling brings does federation bring?",
@@ -260,5 +267,6 @@ TABLES: Mapping[str, PinnedTable] = {
             Question("KTO", "successes"),
         ),
         ("successes", "all episodes"),
+        seeds=3,
     ),
 }

@@ -17,7 +17,7 @@ def text(got: TableResult, expected: TableResult | None) -> str:
     """What was found, beside what was expected where that is known."""
     seeds = max(len(seeds) for seeds in got.arms.values())
     head = [TABLES[got.table].title, *_left_out(got), ""]
-    head += [f"success on held-out games over {seeds} seeds"]
+    head += [f"success on held-out games over {seeds} seed{'s' if seeds > 1 else ''}"]
     published = {line.arm: line for line in lines(_seeds_of(expected, got))} if expected else {}
     width = max(len(arm) for arm in got.arms)
     body = [_text_line(line, published.get(line.arm), width) for line in lines(got)]

@@ -5,7 +5,7 @@ otherwise by their counts, which is said together with the reason.
 """
 
 from collections.abc import Mapping, Sequence
-from math import nan, sqrt
+from math import isfinite, nan, sqrt
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,8 +29,7 @@ from fedse.stats.paired import (
     two_proportions,
 )
 from fedse.stats.rates import Mean, Rate, by_env, macro, micro, newcombe
-from fedse.stats.verdict import POWER as POWER
-from fedse.stats.verdict import ComparisonVerdict, smallest_detectable, verdict_of
+from fedse.stats.verdict import POWER, ComparisonVerdict, p_text, smallest_detectable, verdict_of
 
 WORDS = {ComparisonVerdict.HIGHER: "better", ComparisonVerdict.LOWER: "worse"}
 
@@ -217,3 +216,21 @@ def _detectable(contrast: Contrast, reference: ArmResult, comparisons: int) -> f
         seeds=contrast.seeds,
         comparisons=comparisons,
     )
+
+
+def sentence(contrast: Contrast, mine: str, first: str, count: int) -> str:
+    """The result over all games, in words."""
+    value, low, high, p = contrast.found.micro
+    sure = f"p {p_text(p)}" + (
+        f", {p_text(contrast.p_holm)} for {count} comparisons (Holm)" if count > 1 else ""
+    )
+    if contrast.verdict != "no difference found":
+        near, far = sorted((abs(low), abs(high)))
+        by = f"{abs(value):.2f} ({near:.2f} to {far:.2f})"
+        return f"{mine} is {contrast.verdict} than {first} by {by}, {sure}."
+    span, often = f"{value:+.2f} ({low:+.2f} to {high:+.2f})", f"{POWER * 5:.0f} times in 5"
+    verdict = f"No difference found between {mine} and {first}: {span}, {sure}."
+    if not isfinite(contrast.detectable):
+        return f"{verdict} So few games or seeds would show no difference {often}."
+    least = f"{contrast.detectable:.2f}"
+    return f"{verdict} One of {least} or more would be found {often}, smaller ones may be missed."

@@ -14,6 +14,7 @@ from fedse.errors import StoreError
 from fedse.events import read_events
 from fedse.stats.rates import Rate
 from fedse.store.buffer import Buffer
+from fedse.store.buffer_key import seal_beside
 from fedse.store.run_folder import read_card
 
 MARKERS = ('"eval.recorded"', '"round.committed"', '"run.finished"')
@@ -124,7 +125,7 @@ def _games_of(
             f"run {path.name}: the single games of {client} are not on this machine",
             hint="a federation's server has counts only; each site has its own games",
         )
-    with closing(Buffer(store)) as buffer:
+    with closing(Buffer(store, seal=seal_beside(store))) as buffer:
         # The adapter of a round plays its held-out games when the next round begins.
         return [
             HeldOutGame(game.task, game.seed, game.outcome == "success")

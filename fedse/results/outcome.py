@@ -8,6 +8,7 @@ from typing import NamedTuple
 from fedse.committed import RoundResult
 from fedse.config.schema import Config
 from fedse.errors import StoreError
+from fedse.results.alarms import Alarm, round_alarms
 from fedse.stats.rates import (
     PLACES,
     Interval,
@@ -78,6 +79,11 @@ class RunResult:
         return _together(self._changes(0))
 
     @property
+    def alarms(self) -> list[Alarm]:
+        """What kept the agent from learning in the last committed round."""
+        return round_alarms(self.rounds[-1], self.config) if self.rounds else []
+
+    @property
     def since_warm_start(self) -> Change | None:
         """What exploration added to the demonstrations; None without a warm start."""
         warm = self.config.warmstart.rounds
@@ -109,7 +115,7 @@ def result_of(run: Run) -> RunResult:
         path=run.path,
         config=run.config,
         rounds=rounds,
-        adapters={result.index: run.adapter_folder(result.index) for result in rounds},
+        adapters={index: run.adapter_folder(index) for index in run.kept_rounds() if index},
         success=measured,
         places={place: found for place in PLACES if (found := rates(newest, place))},
     )

@@ -2,13 +2,14 @@
 
     POST /episodes                              -> {"id", "task", "seed", "base_url", "reward_url"}
     POST /episodes/ID/v1/chat/completions       OpenAI's, with or without "stream": true
+    POST /episodes/ID/v1/responses              the same
     GET  /episodes/ID/v1/models
     POST /episodes/ID/reward                    {"reward": 1.0, "success": true} ends the episode
 
 `base_url` is what an OpenAI client takes under that name. POST /episodes needs the endpoint's key
 as bearer token and answers 410 when every task was handed out; an episode's id is its own key.
 Every error is a 4xx or 5xx with {"error": {"message", "type", "code", "param"}}. Which parameters
-of a chat request are followed, ignored or refused is in fedse/serve/chat.py.
+of a request are followed, ignored or refused is in fedse/serve/chat.py and responses.py.
 """
 
 import secrets
@@ -29,17 +30,22 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from fedse.agent.prompt import Encoder
+from fedse.agent.shape import Shape, shape_error
 from fedse.errors import MachineError
+from fedse.serve.answers import Answered, chunks, completion
 from fedse.serve.batch_queue import BatchQueue
-from fedse.serve.chat import (
-    Answered,
-    RequestRefused,
-    chunks,
-    completion,
-    json_object,
-    parse_request,
+from fedse.serve.chat import ChatRequest, json_object, parse_request
+from fedse.serve.offer import Offer
+from fedse.serve.record import Episodes, RecordedEpisode
+from fedse.serve.refused import RequestRefused, unsupported
+from fedse.serve.responses import (
+    Messages,
+    after,
+    events,
+    parse_response_request,
+    renamed,
+    response,
 )
-from fedse.serve.record import Episodes
 from fedse.waiting import wait_until
 
 HOST = "127.0.0.1"
@@ -65,9 +71,17 @@ class _Endpoint:
     """The routes, over the episodes of one round and the queue that the policy answers."""
 
     def __init__(
-        self, episodes: Episodes, desk: BatchQueue, encoder: Encoder | None, at: OpenEndpoint
+        self,
+        episodes: Episodes,
+        desk: BatchQueue,
+        encoder: Encoder | None,
+        at: OpenEndpoint,
+        shapes: bool,
     ) -> None:
         self._episodes, self._desk, self._encoder, self._at = episodes, desk, encoder, at
+        self._shapes = shapes
+        self._responses: dict[str, dict[str, Messages]] = {}
+        """Episode -> id of a response -> the messages up to it."""
         self._end_id = encoder.action("")[-1] if encoder else None
 
     async def open(self, request: Request) -> Response:
@@ -86,22 +100,51 @@ class _Endpoint:
 
     async def chat(self, request: Request) -> Response:
         episode = self._episodes.find(request.path_params["id"])
-        chat_request = parse_request(await _body(request))
-        question = episode.ask(chat_request.conversation, self._encoder)
-        reply = episode.take(question, await self._desk.ask(question.dialogue))
+        asked = parse_request(await _body(request))
+        answer = await self._answer(episode, asked, id=f"chatcmpl-{secrets.token_hex(12)}")
+        if asked.stream:
+            return _events(chunks(answer, usage=asked.usage_in_stream))
+        return JSONResponse(completion(answer))
+
+    async def responses(self, request: Request) -> Response:
+        episode = self._episodes.find(request.path_params["id"])
+        earlier = self._responses.setdefault(request.path_params["id"], {})
+        asked = parse_response_request(json_object(await _body(request)), earlier)
+        try:
+            answer = await self._answer(episode, asked.chat, id=f"resp_{secrets.token_hex(12)}")
+        except RequestRefused as refusal:
+            raise renamed(refusal) from None
+        earlier[answer.id] = after(asked, answer)
+        whole = response(asked, answer)
+        return _events(events(whole)) if asked.chat.stream else JSONResponse(whole)
+
+    async def _answer(self, episode: RecordedEpisode, asked: ChatRequest, *, id: str) -> Answered:
+        offer = asked.offer
+        question = episode.ask(asked.conversation, self._encoder)
+        dialogue = question.dialogue._replace(shape=self._shape(offer))
+        reply = episode.take(question, await self._desk.ask(dialogue), offer.read)
+        said = offer.read(reply.text)
         earlier_tokens = sum(len(t.context_ids) + len(t.action_ids) for t in episode.turns[:-1])
-        answer = Answered(
+        return Answered(
             reply,
-            model=chat_request.model or "fedse",
-            id=f"chatcmpl-{secrets.token_hex(12)}",
+            said,
+            call_ids=tuple(f"call_{secrets.token_hex(12)}" for _ in said.calls),
+            model=asked.model or "fedse",
+            id=id,
             created=int(time.time()),
             prompt_tokens=earlier_tokens + len(episode.turns[-1].context_ids),
             cut=self._end_id is not None and reply.action_ids[-1:] != (self._end_id,),
         )
-        if chat_request.stream:
-            events = "".join(chunks(answer, usage=chat_request.usage_in_stream))
-            return Response(events, media_type="text/event-stream")
-        return JSONResponse(completion(answer))
+
+    def _shape(self, offer: Offer) -> Shape | None:
+        """What the answer is held to; refused where the policy cannot keep to it."""
+        shape = offer.shape()
+        if shape is None:
+            return None
+        error = shape_error(shape) if self._shapes else "the policy that acts here samples freely"
+        if error:
+            raise unsupported(offer.shaping_parameter, f"cannot be kept: {error}")
+        return shape
 
     async def models(self, request: Request) -> Response:
         self._episodes.find(request.path_params["id"])
@@ -125,14 +168,20 @@ class _Endpoint:
 
 
 def make_app(
-    episodes: Episodes, desk: BatchQueue, encoder: Encoder | None, at: OpenEndpoint
+    episodes: Episodes,
+    desk: BatchQueue,
+    encoder: Encoder | None,
+    at: OpenEndpoint,
+    *,
+    shapes: bool = False,
 ) -> Starlette:
     """The endpoint as an ASGI application."""
-    here = _Endpoint(episodes, desk, encoder, at)
+    here = _Endpoint(episodes, desk, encoder, at, shapes)
     return Starlette(
         routes=[
             Route("/episodes", here.open, methods=["POST"]),
             Route("/episodes/{id}/v1/chat/completions", here.chat, methods=["POST"]),
+            Route("/episodes/{id}/v1/responses", here.responses, methods=["POST"]),
             Route("/episodes/{id}/v1/models", here.models, methods=["GET"]),
             Route("/episodes/{id}/reward", here.reward, methods=["POST"]),
         ],
@@ -144,15 +193,18 @@ def make_app(
 
 @contextmanager
 def listening(
-    episodes: Episodes, desk: BatchQueue, encoder: Encoder | None = None
+    episodes: Episodes, desk: BatchQueue, encoder: Encoder | None = None, *, shapes: bool = False
 ) -> Iterator[OpenEndpoint]:
-    """The endpoint answers on a free port of 127.0.0.1 until the block is left."""
+    """The endpoint answers on a free port of 127.0.0.1 until the block is left.
+
+    `shapes`: the policy keeps replies to the shape that is asked for.
+    """
     with socket.socket() as door:
         door.bind((HOST, 0))
         at = OpenEndpoint(f"http://{HOST}:{door.getsockname()[1]}", secrets.token_urlsafe(16))
         server = uvicorn.Server(
             uvicorn.Config(
-                make_app(episodes, desk, encoder, at),
+                make_app(episodes, desk, encoder, at, shapes=shapes),
                 log_config=None,
                 access_log=False,
                 lifespan="off",
@@ -175,6 +227,10 @@ def listening(
 def _await_start(server: uvicorn.Server) -> None:
     if not wait_until(lambda: server.started, seconds=START_SECONDS, every=0.005):
         raise MachineError(f"the endpoint on {HOST} did not start in {START_SECONDS:g} s")
+
+
+def _events(events: list[str]) -> Response:
+    return Response("".join(events), media_type="text/event-stream")
 
 
 async def _body(request: Request) -> bytes:

@@ -15,17 +15,17 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from fedse.agent.policy import Policy
+from fedse.agent.policy import Beat, Policy, keeps_shapes, no_beat
 from fedse.agent.prompt import Encoder
 from fedse.envs.base import EnvFactory
 from fedse.errors import EnvError
 from fedse.method.rollout import Game
 from fedse.seeds import seed_of
 from fedse.serve.batch_queue import BatchQueue
-from fedse.serve.chat import RequestRefused
 from fedse.serve.endpoint import OpenEndpoint, listening
 from fedse.serve.program import Program
 from fedse.serve.record import Episodes, RecordedEpisode
+from fedse.serve.refused import RequestRefused
 from fedse.types import Trajectory
 
 # Seconds between two looks at whether the program has ended, while nobody asks.
@@ -47,19 +47,20 @@ def play_program(
     seed: int,
     progress: Callable[[int, int], None] = lambda played, succeeded: None,
     encoder: Encoder | None = None,
+    beat: Beat = no_beat,
 ) -> list[Trajectory]:
     """One trajectory per game, in the order of `games`, played by the client's program."""
     program = make_env()
     if not isinstance(program, Program):
         raise EnvError(f"expected fedse.serve:Program, got {program.name!r}")
     episodes = Episodes(games, max_turns=max_turns or program.max_turns)
-    desk, reported = BatchQueue(batch=batch), 0
-    step = max(1, len(games) // PROGRESS_REPORTS)
-    with listening(episodes, desk, encoder) as at:
+    desk, reported, step = BatchQueue(batch=batch), 0, max(1, len(games) // PROGRESS_REPORTS)
+    with listening(episodes, desk, encoder, shapes=keeps_shapes(policy)) as at:
         crew = _Crew(program, episodes, at)
         try:
             crew.start()
             while crew.working():
+                beat()  # a program that hangs ends after its own timeout
                 desk.answer_some(
                     policy,
                     seed=seed_of(seed, "program", desk.calls),

@@ -1,6 +1,8 @@
 """Episodes of a program that owns its loop: each request is matched with the earlier conversation.
 
 A request whose messages repeat an earlier answer's conversation continues it, token for token.
+An answer is repeated by its text, blanks at both ends aside, and by its tool calls, however the
+program writes their JSON: the tokens are those that were sampled, never a call written anew.
 Other messages (examples, a summary, a rewritten history) are given to the model as
 context and never learned from. A conversation that continues from anywhere but the last answer
 is a new branch. **The branch of the last answer is the episode; the others are dropped**: an
@@ -10,14 +12,16 @@ episode is one sequence of tokens, and of several only the last is sure to have 
 import math
 import secrets
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from fedse.agent.calls import Said
 from fedse.agent.policy import Dialogue, Reply
 from fedse.agent.prompt import Encoder
 from fedse.method.rollout import Game
-from fedse.serve.chat import Conversation, RequestRefused, ShownAndAnswered
+from fedse.serve.conversation import Conversation, ShownAndAnswered
+from fedse.serve.refused import RequestRefused
 from fedse.types import Outcome, Trajectory, Turn
 
 UNPLAYED = "the program ended before it asked for this episode"
@@ -32,11 +36,11 @@ class PolicyInput(NamedTuple):
     """The turns it continues."""
     given: tuple[Turn, ...]
     """Answers in its history that are not ours, with tokens where the policy has any."""
+    dialogue: Dialogue
 
-    @property
-    def dialogue(self) -> Dialogue:
-        turns = (*self.kept, *self.given)
-        return Dialogue(self.conversation.system, turns, self.conversation.shown)
+
+_Past = tuple[str, str, tuple[ShownAndAnswered, ...]]
+"""A system prompt, the tools, and what was said after them."""
 
 
 @dataclass
@@ -55,9 +59,7 @@ class RecordedEpisode:
     reward: float = 0.0
     error: str | None = None
     _truncated: bool = False
-    _after: dict[tuple[str, tuple[ShownAndAnswered, ...]], tuple[Turn, ...]] = field(
-        default_factory=dict
-    )
+    _after: dict[_Past, tuple[Turn, ...]] = field(default_factory=dict)
 
     def ask(self, conversation: Conversation, encoder: Encoder | None) -> PolicyInput:
         """The conversation as a question; the longest recorded part of it is kept exactly."""
@@ -67,24 +69,32 @@ class RecordedEpisode:
             raise RequestRefused(
                 400, "turn_limit", f"the episode has had its {self.max_turns} answers"
             )
-        system, past, _ = conversation
-        for length in range(len(past), -1, -1):
-            kept = self._after.get((system, past[:length]), ())
-            if kept or not length:
-                return PolicyInput(
-                    conversation, kept, _foreign_turns(system, kept, past[length:], encoder)
-                )
-        raise AssertionError("length reaches 0")
+        system, past, shown, tools = conversation
+        lengths = range(len(past), 0, -1)
+        known = (n for n in lengths if (system, tools, past[:n]) in self._after)
+        length = next(known, 0)
+        kept = self._after.get((system, tools, past[:length]), ())
+        given = _foreign_turns(conversation, kept, past[length:], encoder)
+        dialogue = conversation.dialogue((*kept, *given), shown, encoder)
+        return PolicyInput(conversation, kept, given, dialogue)
 
-    def take(self, question: PolicyInput, reply: Reply | None) -> Reply:
-        """The reply is the episode's last turn; Refused where the context is full."""
+    def take(
+        self,
+        question: PolicyInput,
+        reply: Reply | None,
+        read: Callable[[str], Said] = lambda text: Said(text.strip()),
+    ) -> Reply:
+        """The reply is the episode's last turn, known by what `read` makes of its text.
+
+        RequestRefused where the context is full.
+        """
         self._require_open()
         if reply is None:
             self._truncated = True
             raise RequestRefused(
                 400, "context_length_exceeded", "the conversation fills the context"
             )
-        system, past, shown = question.conversation
+        system, past, shown, tools = question.conversation
         given_ids = tuple(i for t in question.given for i in (*t.context_ids, *t.action_ids))
         turn = Turn(
             observation=_observation(question),
@@ -93,7 +103,8 @@ class RecordedEpisode:
             action_ids=reply.action_ids,
         )
         self.turns, self.answers = (*question.kept, turn), self.answers + 1
-        self._after[system, (*past, ShownAndAnswered(shown, reply.text.strip()))] = self.turns
+        answered = ShownAndAnswered(shown, read(reply.text))
+        self._after[system, tools, (*past, answered)] = self.turns
         return reply
 
     def close(self, reward: float, success: bool | None = None) -> None:
@@ -177,14 +188,17 @@ class Episodes:
 
 
 def _foreign_turns(
-    system: str, kept: tuple[Turn, ...], past: Sequence[ShownAndAnswered], encoder: Encoder | None
+    conversation: Conversation,
+    kept: tuple[Turn, ...],
+    past: Sequence[ShownAndAnswered],
+    encoder: Encoder | None,
 ) -> tuple[Turn, ...]:
     turns: tuple[Turn, ...] = ()
     for shown, answered in past:
-        turn = Turn(observation=shown, action=answered)
+        asked = conversation.dialogue((*kept, *turns), shown, encoder)
+        turn = Turn(observation=asked.observation, action=answered.written())
         if encoder is not None:
-            context = encoder.context(Dialogue(system, (*kept, *turns), shown))
-            ids = {"context_ids": context, "action_ids": encoder.action(answered)}
+            ids = {"context_ids": encoder.context(asked), "action_ids": encoder.action(turn.action)}
             turn = turn.model_copy(update=ids)
         turns = (*turns, turn)
     return turns
@@ -192,4 +206,4 @@ def _foreign_turns(
 
 def _observation(question: PolicyInput) -> str:
     history = [f"{turn.observation}\n\n[assistant] {turn.action}" for turn in question.given]
-    return "\n\n".join([*history, question.conversation.shown])
+    return "\n\n".join([*history, question.dialogue.observation])

@@ -11,12 +11,14 @@ from typing import NamedTuple
 
 from fedse.adapters.base import initial_adapter
 from fedse.config.schema import Config
+from fedse.course import Course
 from fedse.errors import StoreError
 from fedse.method.evaluate import PERSONAL, play_held_out
 from fedse.method.personal import personal_spec
 from fedse.method.site import Site
 from fedse.seeds import seed_of
-from fedse.site.own_adapters import kept_adapter
+from fedse.site.own_adapters import GLOBAL, kept_adapter
+from fedse.site.retrain import RETRAINED
 from fedse.stats.choice import SafeChoice, choose_safely
 from fedse.types import Adapter
 
@@ -49,8 +51,9 @@ def choose_adapter(
 
 
 def shared_adapters(site: Site, config: Config, home: Path) -> Mapping[str, Adapter]:
-    """What the federation has brought: the newest global adapter and the personal one."""
-    layouts = {"global": site.spec, PERSONAL: personal_spec(site.spec, config)}
+    """What the federation has brought: the newest global adapter and what was made from one."""
+    own = {PERSONAL: personal_spec(site.spec, config), RETRAINED: site.spec}
+    layouts = {GLOBAL: site.spec, **own}
     kept = {name: kept_adapter(home, name, layout) for name, layout in layouts.items()}
     found = {name: one.adapter for name, one in kept.items() if one is not None}
     if not found:
@@ -64,11 +67,12 @@ def shared_adapters(site: Site, config: Config, home: Path) -> Mapping[str, Adap
 def trained_alone(site: Site, config: Config) -> Adapter:
     """The first adapter, trained on the site's buffer with all the steps the site has taken."""
     start = initial_adapter(site.spec, seed=config.run.seed)
-    lessons = list(site.buffer.lessons(config.run.name, config.run.rounds, config.buffer.history))
+    lessons = site.buffer.lessons(config.run.name, config.run.rounds, config.buffer.history)
     steps = site.buffer.outbox.steps(config.run.name) + config.personal.steps
     if not lessons or not steps:
         return start
     passes = ceil(steps / ceil(len(lessons) / config.train.batch))
     length = {"epochs": passes, "max_steps": steps, "steps": None}
     settings = config.train.model_copy(update={**length, "optimizer": "fresh", "factors": "both"})
-    return site.fit(start, lessons, settings, seed_of(config.run.seed, site.client, ALONE)).adapter
+    seed = seed_of(config.run.seed, site.client, ALONE)
+    return site.fit(start, lessons, settings, seed, Course(stays=True)).adapter

@@ -1,7 +1,11 @@
 """The worker's end of its local socket: who can reach it, and whether a peer is still connected."""
 
+import errno
+import logging
 import os
 import socket
+import time
+from collections.abc import Callable
 from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 from shutil import chown
@@ -9,6 +13,8 @@ from typing import Any, NamedTuple
 
 from fedse.errors import ConfigError, MachineError, boundary
 
+# Why accepting a connection fails without the listener being closed.
+PASSING = {errno.ECONNABORTED, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 # Linux: sockaddr_un.sun_path holds 108 bytes with its closing zero.
 MAX_SOCKET_PATH = 107
 
@@ -68,6 +74,27 @@ def _remove_dead_socket(path: Path) -> None:
         path.unlink()
         return
     raise MachineError(f"a worker already listens at {path}", hint=f"lsof {path}")
+
+
+def serve_connections(
+    listener: Listener, exchange: "Callable[[Connection[Any, Any]], None]", log: logging.Logger
+) -> None:
+    """Every connection had its exchange, one after another, until the listener is closed."""
+    while True:
+        try:
+            connection = listener.accept()
+        except OSError as error:
+            if error.errno not in PASSING:
+                return
+            log.warning("a connection broke before it began: %s", error)
+            time.sleep(1)
+            continue
+        with connection:
+            try:
+                exchange(connection)
+            except Exception:
+                # The caller is gone; a finished answer waits in the outbox.
+                log.exception("a connection broke")
 
 
 def hung_up(connection: "Connection[Any, Any]") -> bool:

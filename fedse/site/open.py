@@ -1,30 +1,37 @@
 """Build what a client owns from the experiment's config and the client's own folder."""
 
-from collections.abc import Callable, Iterable, Sequence
+import os
+from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedse.adapters.base import base_path, spec_of
-from fedse.agent.policy import Dialogue
+from fedse.agent.policy import Beat, BeatingPolicy, Policy, no_beat
 from fedse.agent.prompt import Encoder
 from fedse.aggregate.ranks import at_rank, cut_down, filled_up
+from fedse.audit.game import Probe
 from fedse.config.file import check_command
 from fedse.config.schema import ClientSection, Config
 from fedse.config.training import TrainSection
 from fedse.course import Course
-from fedse.envs.base import Env, EnvFactory, make_env
-from fedse.errors import ConfigError, EnvError, boundary, require_packages
+from fedse.envs.base import Env, make_env, subject_of
+from fedse.errors import require_packages
 from fedse.method.own_pace import rollout_at_own_pace
 from fedse.method.rollout import Keep, choose_games, demonstrate, rollout
 from fedse.method.site import Fit, Play, Site, tasks_of
+from fedse.redact.episode import episode_filter
 from fedse.seeds import seed_of
 from fedse.serve.program import Program
-from fedse.site.acting import engine_asleep, policy_maker
+from fedse.site.acting import MakePolicy, engine_asleep, policy_maker
+from fedse.site.forgotten import remaining_tasks
 from fedse.site.own_adapters import keep_adapter
+from fedse.site.private_training import require_plan
+from fedse.site.rehearsal import require_prompt_fits
 from fedse.site.resume import KeepInBuffer
 from fedse.store.buffer import Buffer
-from fedse.types import Adapter, AdapterSpec, Fitted, Trajectory
+from fedse.store.buffer_key import seal_for
+from fedse.types import Adapter, AdapterSpec, Fitted, Lazy, Trajectory
 
 if TYPE_CHECKING:
     from fedse.train.lora import Trainer
@@ -33,8 +40,13 @@ if TYPE_CHECKING:
 PROGRAMS = ("fedse.serve:Program", "fedse.serve.program:Program")
 
 
-def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], float]) -> Site:
-    """The client's site, its buffer in `home`, filled with the expert's demonstrations."""
+def open_site(
+    config: Config, client: str, home: Path, *, clock: Callable[[], float], beat: Beat = no_beat
+) -> Site:
+    """The client's site, its buffer in `home`, filled with the expert's demonstrations.
+
+    `beat` is called with every reply of the policy or of a world, and every optimiser step.
+    """
     # Heavy and optional, so imported only where a model is really needed.
     from fedse.agent.loaded import prepare_torch
     from fedse.agent.tokens import load_encoder
@@ -43,29 +55,51 @@ def open_site(config: Config, client: str, home: Path, *, clock: Callable[[], fl
     member = config.client(client)
     make = partial(make_env, member.env, member.options)
     env, path, spec = make(), base_path(config.model.base), spec_of(config)
+    require_plan(config, env)
     prepare_torch(config.trainer.threads)
-    encoder, buffer = load_encoder(path), Buffer(home / "buffer.db")
+    encoder = load_encoder(path)
+    buffer = open_buffer(config, home, env, encoder)
     if buffer.outbox.newest(config.run.name) is None:  # once, as beginning an episode may be costly
         require_prompt_fits(make, encoder, config, member)
-    make_policy = policy_maker(config, path, spec, encoder, home)
-    trainer = trainer_for(path, at_rank(spec, member.rank), config.trainer)
+    make_policy = beating(policy_maker(config, path, spec, encoder, home), beat)
+    trainer = trainer_for(path, at_rank(spec, member.rank), config.trainer, beat)
 
-    def prepare(lessons: Iterable[Trajectory]) -> list[Trajectory]:
-        return [encoder.tokenized(env.system_prompt, lesson) for lesson in lessons]
+    def prepare(given: Sequence[Trajectory]) -> Sequence[Trajectory]:
+        return Lazy(len(given), lambda place: encoder.tokenized(env.system_prompt, given[place]))
 
     fit = fitting(trainer, prepare, spec, config)
     keep = KeepInBuffer(buffer, config, client, spec)
-    play = recording(choose_play(env, encoder, keep, config, member), buffer, config)
-    tasks = partial(tasks_of, env, member, config.splits)
+    play = recording(choose_play(env, encoder, keep, config, member, beat), buffer, config)
+    tasks = partial(remaining_tasks, partial(tasks_of, env, member, config.splits), buffer)
     own = (client, spec, make, tasks, buffer, make_policy, fit, clock, play, prepare, home)
-    site = Site(*own, keep=partial(keep_adapter, home), check=check_hint(member))
-    add_demonstrations(site, config)
+    kept, probe = partial(keep_adapter, home), probing(trainer, config, beat)
+    site = Site(*own, keep=kept, check=check_hint(member), probe=probe)
+    add_demonstrations(site, config, beat)
     return site
+
+
+def open_buffer(config: Config, home: Path, env: Env, encoder: Encoder | None = None) -> Buffer:
+    """The client's buffer, with the site's own redaction and key, and the subjects of its world."""
+    return Buffer(
+        home / "buffer.db",
+        redact=episode_filter(config.redact, home, encoder),
+        subject_of=partial(subject_of, env),
+        seal=seal_for(home, config.storage, os.environ),
+    )
+
+
+def beating(make: MakePolicy, beat: Beat) -> MakePolicy:
+    """Makes the same policies, each of which tells of its replies."""
+
+    def make_beating(adapter: Adapter, temperature: float) -> Policy:
+        return BeatingPolicy(make(adapter, temperature), beat)
+
+    return make_beating
 
 
 def fitting(
     trainer: "Trainer",
-    prepare: Callable[[Iterable[Trajectory]], list[Trajectory]],
+    prepare: Callable[[Sequence[Trajectory]], Sequence[Trajectory]],
     spec: AdapterSpec,
     config: Config,
 ) -> Fit:
@@ -96,33 +130,23 @@ def fitting(
     return fit
 
 
-def require_prompt_fits(
-    make: EnvFactory, encoder: Encoder, config: Config, client: ClientSection
-) -> None:
-    """The first prompt of the client's first task and one answer to it fit into the context."""
-    env = make()
-    if isinstance(env, Program):
-        return  # a program writes its own prompts
-    with boundary(EnvError, f"environment {client.env!r} of {client.name}"):
-        first = env.reset(tasks_of(env, client, config.splits, "train")[0], seed=0)
-        env.close()
-    opening = Dialogue(env.system_prompt, (), first.observation)
-    context, answer = config.rollout.context, config.rollout.new_tokens
-    needed = len(encoder.context(opening)) + answer
-    if needed > context:
-        raise ConfigError(
-            f"rollout.context = {context} is too small for {client.name}: its first prompt has "
-            f"{needed - answer} tokens and rollout.new_tokens is {answer}",
-            hint=f"--set rollout.context={2 * needed} leaves room for some turns",
-        )
+def probing(trainer: "Trainer", config: Config, beat: Beat) -> Probe:
+    """Computes what an attacker would, on the base model that the trainer has."""
+    # Heavy, as the trainer is.
+    from fedse.train.probe import AdapterProbe
+
+    return AdapterProbe(trainer, context=config.rollout.context, beat=beat)
 
 
 def recording(play: Play, buffer: Buffer, config: Config) -> Play:
-    """Plays as `play` does, and how every game ended is on record in the client's own buffer."""
+    """Plays as `play` does, and how every game ended is on record in the client's own buffer.
+
+    What is returned is what is on record: nothing later sees more than is stored.
+    """
 
     @wraps(play)
     def play_recorded(*args: Any, **options: Any) -> list[Trajectory]:
-        played = play(*args, **options)
+        played = [buffer.redact(episode) for episode in play(*args, **options)]
         games, kept = args[0], config.buffer.keep_played
         record = games[0].record if games else ""
         buffer.record_played(played, experiment=config.run.name, bodies=kept, record=record)
@@ -132,11 +156,11 @@ def recording(play: Play, buffer: Buffer, config: Config) -> Play:
 
 
 def choose_play(
-    env: Env, encoder: Encoder, keep: Keep, config: Config, client: ClientSection
+    env: Env, encoder: Encoder, keep: Keep, config: Config, client: ClientSection, beat: Beat
 ) -> Play:
     """We step an environment; a program plays by itself against a recording endpoint."""
     if not isinstance(env, Program) and config.engine.type == "in-process":
-        return partial(rollout, keep=keep)
+        return partial(rollout, keep=keep, beat=beat)
     if not isinstance(env, Program):
         return partial(
             rollout_at_own_pace,
@@ -144,20 +168,20 @@ def choose_play(
             in_flight=config.engine.in_flight,
             step_seconds=client.step_seconds,
         )
-    require_packages("fedse.serve:Program", "starlette", "uvicorn", extra="serve")
+    require_packages("fedse.serve:Program", "starlette", "uvicorn", "jsonschema", extra="serve")
     from fedse.serve.play import play_program
 
-    return partial(play_program, encoder=encoder)
+    return partial(play_program, encoder=encoder, beat=beat)
 
 
-def add_demonstrations(site: Site, config: Config) -> None:
+def add_demonstrations(site: Site, config: Config, beat: Beat = no_beat) -> None:
     """The buffer holds D_train(0): the scripted expert's successes, always the same ones."""
     own, experiment = config.client(site.client).demonstrations, config.run.name
     count = config.buffer.demonstrations if own is None else own
     if count and not site.buffer.added(experiment, 0):
         seed = seed_of(config.run.seed, site.client, "demonstrations")
         games = choose_games(site.tasks("train"), count, seed=seed)
-        demonstrations = demonstrate(games, site.make_env, hint=site.check)
+        demonstrations = demonstrate(games, site.make_env, hint=site.check, beat=beat)
         site.buffer.add(demonstrations, experiment=experiment)
 
 

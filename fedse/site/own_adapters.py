@@ -1,5 +1,6 @@
 """Adapters that a site keeps for itself and never sends, as plain PEFT folders."""
 
+import hashlib
 import shutil
 from pathlib import Path
 from typing import NamedTuple
@@ -11,6 +12,8 @@ from fedse.errors import StoreError, boundary
 from fedse.types import Adapter, AdapterSpec
 
 FOLDER = "own-adapters"
+GLOBAL = "global"
+"""The name of a copy of the federation's adapter; all others the site made itself."""
 
 
 class KeptAdapter(NamedTuple):
@@ -18,6 +21,37 @@ class KeptAdapter(NamedTuple):
 
     round: int
     adapter: Adapter
+
+
+class OwnAdapter(NamedTuple):
+    """What is in the site's folder of one adapter."""
+
+    name: str
+    round: int
+    digest: str
+    made: float
+    """Seconds since 1970."""
+    folder: Path
+
+    @property
+    def is_global(self) -> bool:
+        return self.name == GLOBAL
+
+
+def own_adapters(home: Path) -> list[OwnAdapter]:
+    """Every adapter that is kept in the site's folder, by name."""
+    return [_described(folder) for folder in sorted((home / FOLDER).glob("*/round-*"))]
+
+
+def _described(folder: Path) -> OwnAdapter:
+    with boundary(StoreError, f"{folder} cannot be read"):
+        weights, made = (folder / WEIGHTS).read_bytes(), (folder / WEIGHTS).stat().st_mtime
+    digest = hashlib.sha256(weights).hexdigest()
+    return OwnAdapter(folder.parent.name, _round_of(folder), digest, made, folder)
+
+
+def _round_of(folder: Path) -> int:
+    return int(folder.name.removeprefix("round-"))
 
 
 def keep_adapter(home: Path, name: str, round: int, adapter: Adapter) -> None:
@@ -42,6 +76,9 @@ def kept_adapter(home: Path, name: str, spec: AdapterSpec) -> KeptAdapter | None
     with boundary(StoreError, f"{file} cannot be read", hint="it is made again by the next round"):
         data = file.read_bytes()
     if not data.startswith(spec.header) or len(data) != spec.nbytes:
-        raise StoreError(f"{file} is no adapter of this federation's base model and rank")
+        raise StoreError(
+            f"{file} is damaged, or no adapter of this federation's base model and rank",
+            hint=f"it is made again by the next round that measures; until then: rm {file}",
+        )
     vector = np.frombuffer(data, dtype="<f4", offset=len(spec.header)).astype(np.float32)
-    return KeptAdapter(int(folders[-1].name.removeprefix("round-")), Adapter(spec, vector))
+    return KeptAdapter(_round_of(folders[-1]), Adapter(spec, vector))

@@ -2,16 +2,21 @@
 
 Read again at every request, so a change counts at once, and a file that cannot be read refuses
 everything. Nothing in a request can change a rule: it names the work and carries no settings.
+
+The rules are a budget. Each answer tells something about what the site learned from; so a round is
+worked on with one adapter, and no more answers are given than `max_rounds` says.
 """
 
 import json
 import tomllib
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Annotated
 
 import tomlkit
 from pydantic import Field, ValidationError
 
+from fedse.audit.verdict import AuditRules
 from fedse.config.schema import Config
 from fedse.config.section import Positive, Section
 from fedse.errors import ConfigError, FedSEError
@@ -24,19 +29,36 @@ class SiteRules(Section):
     experiments: tuple[str, ...]
     """Experiments this site takes part in; a request for any other is refused."""
     max_rounds: Annotated[int, Field(ge=0)]
-    """No round with a higher number is worked on."""
+    """No round with a higher number is worked on, and no more rounds than this in all."""
     max_bytes_up: Annotated[int, Field(ge=0)]
     """A round whose adapter has more bytes than this is not worked on."""
     pause: bool = False
     """While true the site answers without a vote and does no work."""
     veto_drop: Annotated[float, Field(ge=0, le=1)] | None = None
-    """A global adapter that solves fewer of this site's validation games than the last one it
-    accepted, by more than this share, is not trained from. Unset = never."""
+    """A global adapter that solves fewer of this site's validation games than the base model, or
+    than the last one it accepted, by more than this share, is not trained from. Unset = never, as
+    it must be where the experiment has no validation games (`splits.validation`)."""
     veto_games: Positive = 40
     """Validation games a new global adapter plays for the veto."""
     earlier_rounds: bool = False
     """While true a round before the newest one this site finished is worked on when it is asked
-    with another adapter than before, as by a server restored from a backup; else it is refused."""
+    with another adapter than before, as by a server restored from a backup; else it is refused.
+    Such a round counts again: raise max_rounds by as many."""
+    max_skipped: Annotated[int, Field(ge=0)] | None = None
+    """A round that leaves out more than this many after the newest one this site finished is
+    refused. Unset = any number, so that a site that was away can return by itself."""
+    audit: AuditRules = AuditRules()
+    """Before an adapter leaves, what it tells about your lessons can be measured; one that tells
+    too much stays here, and the server gets a number for that. Above `every = 0` a round in which
+    it is due takes many times as long."""
+
+
+VETO_DROP = 0.2
+"""The first rules' `veto_drop`: with 40 games, twice the standard error of a difference."""
+EXAMPLES = {"veto_drop": str(VETO_DROP), "max_skipped": "0"}
+"""What an unset rule is shown with."""
+WORK, VALIDATION = "work", "validation"
+"""Kinds of requests that are counted apart: rounds, and games that decide on a merged adapter."""
 
 
 class RuleRefusal(FedSEError):
@@ -53,6 +75,7 @@ def first_rules(config: Config, *, adapter_bytes: int) -> SiteRules:
         experiments=(config.run.name,),
         max_rounds=config.run.rounds,
         max_bytes_up=adapter_bytes,
+        veto_drop=VETO_DROP if config.splits.validation else None,
     )
 
 
@@ -90,6 +113,43 @@ def require_current(request: Request, newest: int | None) -> None:
         )
 
 
+def require_near(policy: SiteRules, request: Request, newest: int | None) -> None:
+    """Not more rounds are skipped than the site allows; a site's first round may be any."""
+    if policy.max_skipped is None or newest is None:
+        return
+    if request.round - newest > policy.max_skipped + 1:
+        raise RuleRefusal(
+            Fault.TOO_FAR_AHEAD,
+            f"asked for round {request.round}, the newest round finished here is {newest} and "
+            f"max_skipped is {policy.max_skipped}",
+        )
+
+
+def require_budget(
+    policy: SiteRules, request: Request, config: Config, asked: Collection[tuple[int, str]]
+) -> None:
+    """Something is left for this request; `asked` are the rounds and adapters of its kind so far.
+
+    A merged adapter may be tried without each of its votes, as often as the agreed gate does.
+    """
+    if (request.round, request.adapter) in asked:
+        return
+    tries = 2 + config.gate.liars * len(config.clients) if request.validate_only else 1
+    if not policy.earlier_rounds and sum(r == request.round for r, _ in asked) >= tries:
+        raise RuleRefusal(
+            Fault.OTHER_ADAPTER,
+            f"asked for round {request.round} with another adapter than before; "
+            "earlier_rounds = true would allow it",
+        )
+    # After the last round the last adapter is measured once more.
+    most = policy.max_rounds + (not request.train)
+    if not request.validate_only and len(asked) >= most:
+        raise RuleRefusal(
+            Fault.TOO_MANY_ROUNDS,
+            f"asked for a round more, max_rounds is {policy.max_rounds} and as many are done",
+        )
+
+
 def read_rules(path: Path) -> SiteRules:
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -109,13 +169,22 @@ def read_rules(path: Path) -> SiteRules:
 def write_rules(path: Path, policy: SiteRules) -> None:
     """`path` holds the rules, each with what it means; an unset one is there as a comment."""
     lines = ["# This file is yours. The federation's server can neither read nor change it.", ""]
-    values = policy.model_dump(mode="json")
-    for name, field in SiteRules.model_fields.items():
-        lines += [f"# {line}" for line in (field.description or "").splitlines()]
-        value = values[name]
-        set_ = tomlkit.item(value).as_string() if value is not None else ""
-        lines += [f"{name} = {set_}" if value is not None else f"# {name} = 0.2", ""]
+    lines += _written(policy)
     write_durably(path, "\n".join(lines).encode())
+
+
+def _written(rules: Section) -> Iterator[str]:
+    """The lines of all rules; a table comes after the rules that stand alone."""
+    values = rules.model_dump(mode="json")
+    for name, field in type(rules).model_fields.items():
+        value, table = values[name], getattr(rules, name)
+        yield from (f"# {line}" for line in (field.description or "").splitlines())
+        if isinstance(table, Section):
+            yield from (f"[{name}]", "", *_written(table))
+        elif value is None:
+            yield from (f"# {name} = {EXAMPLES[name]}", "")
+        else:
+            yield from (f"{name} = {tomlkit.item(value).as_string()}", "")
 
 
 def set_pause(path: Path, paused: bool) -> None:

@@ -11,9 +11,10 @@ import socket as socket_of_os
 import struct
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from multiprocessing.connection import Client, Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from tenacity import RetryCallState, Retrying, retry_if_result, wait_fixed
 
@@ -27,7 +28,17 @@ RETRY_SECONDS = 0.5
 FRAME_SECONDS = 30
 
 
-def ask_until_served(ask: Callable[[], SiteReply], *, patience: float, tries: int) -> SiteReply:
+class Faulty(Protocol):
+    """Any reply that may say what went wrong."""
+
+    @property
+    def fault(self) -> Fault: ...
+
+
+R = TypeVar("R", bound=Faulty)
+
+
+def ask_until_served(ask: Callable[[], R], *, patience: float, tries: int) -> R:
     """What `ask` returns; a worker that died or is starting is asked again for `patience` s.
 
     A worker that did the work before it died answers from its outbox; one that keeps dying
@@ -67,10 +78,9 @@ class _Broken:
         return self._deaths >= self._tries or now - self._since >= self._patience
 
 
-def _last_reply(state: RetryCallState) -> SiteReply:
+def _last_reply(state: RetryCallState) -> Any:
     assert state.outcome is not None
-    reply: SiteReply = state.outcome.result()
-    return reply
+    return state.outcome.result()
 
 
 def ask_site(
@@ -94,8 +104,10 @@ def ask_site(
     with connection:
         try:
             bound_waiting(connection, FRAME_SECONDS)
-            connection.send_bytes(message)
-            connection.send_bytes(adapter)
+            # A worker that cannot take a request says why and closes, maybe before it read all.
+            with suppress(BrokenPipeError, ConnectionResetError):
+                connection.send_bytes(message)
+                connection.send_bytes(adapter)
             if not connection.poll(timeout):
                 return _fault(Fault.SILENT)
             return _receive(connection, max_reply_bytes)

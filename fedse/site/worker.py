@@ -5,41 +5,47 @@ the site's own log; the caller gets a number only, because what it receives may 
 A request that was answered before is answered from the outbox, so asking twice is safe.
 """
 
-import errno
+import faulthandler
 import json
 import logging
-import os
 import signal
 import sys
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
-from multiprocessing.connection import Listener
+from multiprocessing.connection import Connection, Listener
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
+from fedse.agent.policy import no_beat
 from fedse.config.file import load_config, with_own_settings
 from fedse.config.schema import Config
-from fedse.errors import ConfigError, FedSEError, MachineError, WireError, boundary
+from fedse.errors import ConfigError, FedSEError, WireError, boundary
 from fedse.events import Fact
 from fedse.faults import Fault
+from fedse.ledger.record import note_erasures, require_answers
 from fedse.method.site import Site
-from fedse.protocol import UNNAMED, Request, SiteReply
+from fedse.processes.pulse import Pulse
+from fedse.protocol import UNNAMED, Request, SiteReply, StageRequest, largest_stage_bytes
+from fedse.redact.episode import text_filter
 from fedse.site import socket_client
-from fedse.site.gate import handle_request
-from fedse.site.listening import SocketAddress, hung_up, listen
+from fedse.site.gate import handle_request, handle_stage
+from fedse.site.listening import SocketAddress, hung_up, listen, serve_connections
+from fedse.site.log import log_to
 from fedse.site.open import open_site
+from fedse.site.room import room_needed
 from fedse.site.socket_client import MAX_JSON_BYTES, bound_waiting
+from fedse.store.space import is_full, require_room
 from fedse.types import ClientStats
-
-# Why accepting a connection fails without the listener being closed.
-PASSING = {errno.ECONNABORTED, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 HOME_HELP = (
     "the client's folder: its buffer and the log; with several clients, HOME/CLIENT for each"
 )
 
+STDERR = 2
+UNREAD = "refused: a frame was too long or did not arrive"
 log = logging.getLogger("fedse.site")
 
 OpenSite = Callable[[str], Site]
@@ -90,24 +96,18 @@ class ByteConnection(Protocol):
     def recv_bytes(self, maxlength: int | None = None) -> bytes: ...
 
 
-def serve_forever(listener: Listener, sites: ServedSites) -> None:
-    """Every connection is answered, one after another, until the listener is closed."""
-    while True:
-        try:
-            connection = listener.accept()
-        except OSError as error:
-            if error.errno not in PASSING:
-                return
-            log.warning("a connection broke before it began: %s", error)
-            time.sleep(1)
-            continue
-        with connection:
-            try:
-                bound_waiting(connection, socket_client.FRAME_SECONDS)
-                exchange(connection, sites, gone=partial(hung_up, connection))
-            except Exception:
-                # The caller is gone; a finished answer waits in the outbox.
-                log.exception("a connection broke")
+def serve_forever(listener: Listener, sites: ServedSites, pulse: Pulse | None = None) -> None:
+    """Every connection is answered, one after another, until the listener is closed.
+
+    `pulse` shows meanwhile whether there is work.
+    """
+
+    def serve_one(connection: "Connection[Any, Any]") -> None:
+        with pulse.working() if pulse else nullcontext():
+            bound_waiting(connection, socket_client.FRAME_SECONDS)
+            exchange(connection, sites, gone=partial(hung_up, connection))
+
+    serve_connections(listener, serve_one, log)
 
 
 def exchange(
@@ -120,21 +120,28 @@ def exchange(
     reply, client = SiteReply(ClientStats()), UNNAMED
     try:
         frame = connection.recv_bytes(MAX_JSON_BYTES)
-        adapter = connection.recv_bytes(spec_bytes(sites))
+        adapter = connection.recv_bytes(frame_bytes(sites))
         name, request = parse_request(frame, sites)
         client = sites.place[name]
         if gone():
             log.warning("dropped: the caller for round %d has hung up", request.round)
             return
-        reply = handle_request(
-            request, adapter, sites.site(name), sites.config, policy=sites.policy, emit=_note
-        )
+        site = sites.site(name)
+        if site.home is not None:
+            require_room(room_needed(site.home, site.spec))
+        given = (adapter, site, sites.config)
+        if isinstance(request, StageRequest):
+            reply = handle_stage(request, *given, policy=sites.policy)
+        else:
+            reply = handle_request(request, *given, policy=sites.policy, emit=_note)
     except FedSEError as error:
         log.error("refused: %s (%s)", error, error.hint, exc_info=True)
-        reply = SiteReply(ClientStats(), fault=Fault(error.exit_code))
+        fault = Fault.FULL_DISK if is_full(error) else Fault(error.exit_code)
+        reply = SiteReply(ClientStats(), fault=fault)
     except (OSError, EOFError) as error:
-        log.error("refused: a frame was too long or did not arrive: %s", error)
-        reply = SiteReply(ClientStats(), fault=Fault.REQUEST)
+        full = is_full(error)
+        log.error("%s: %s", "the disk is full" if full else UNREAD, error)
+        reply = SiteReply(ClientStats(), fault=Fault.FULL_DISK if full else Fault.REQUEST)
     except Exception:
         log.exception("failed in an unforeseen way")
         reply = SiteReply(ClientStats(), fault=Fault.UNFORESEEN)
@@ -143,7 +150,7 @@ def exchange(
     connection.send_bytes(reply.adapter or b"")
 
 
-def parse_request(frame: bytes, sites: ServedSites) -> tuple[str, Request]:
+def parse_request(frame: bytes, sites: ServedSites) -> tuple[str, Request | StageRequest]:
     """The client and its request; anything but exactly the agreed form is refused."""
     with boundary(WireError, "request"):
         envelope = json.loads(frame)
@@ -152,13 +159,20 @@ def parse_request(frame: bytes, sites: ServedSites) -> tuple[str, Request]:
         place = envelope["client"]
         if place is not None and type(place) is not int:
             raise WireError("request: client must be a number or null")
-        request = Request.model_validate(envelope["request"], strict=True)
+        kind = StageRequest if "stage" in envelope["request"] else Request
+        request = kind.model_validate(envelope["request"], strict=True)
     return sites.client_at(place), request
 
 
-def spec_bytes(sites: ServedSites) -> int:
-    """The size every adapter of this experiment has; a longer frame is not read."""
-    return sites.site(sites.clients[0]).spec.nbytes
+def frame_bytes(sites: ServedSites) -> int:
+    """The size every adapter of this experiment has; a longer frame is not read.
+
+    A stage of a secure sum may have more where adapters are very small.
+    """
+    adapter = sites.site(sites.clients[0]).spec.nbytes
+    if not sites.config.aggregate.secure:
+        return adapter
+    return max(adapter, largest_stage_bytes(len(sites.config.clients)))
 
 
 def _note(event: str, /, **facts: Fact) -> None:
@@ -171,38 +185,33 @@ def run_worker(
     address: SocketAddress,
     home: Path,
     policy: Path | None = None,
+    pulse: Pulse | None = None,
 ) -> None:
     """Serves until SIGTERM or SIGINT; the first site is open before the socket exists."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     signal.signal(signal.SIGINT, lambda *_: sys.exit(0))
-    _log_to(home)
+    log_to(home, log, redact=text_filter(config.redact, home))
 
     def open_one(name: str) -> Site:
         own = home if len(clients) == 1 else home / name
-        return open_site(config, name, own, clock=time.time)
+        beat = pulse.beat if pulse else no_beat
+        site = open_site(config, name, own, clock=time.time, beat=beat)
+        # A crash may have come between an erasure and its line.
+        note_erasures(own, name, site.buffer.erasures.all(), clock=time.time)
+        return site
 
     sites = ServedSites(config, clients, open_one, policy)
     try:
-        sites.site(sites.clients[0])
+        # Without a pulse: how long loading may take, the starter decides.
+        first = sites.site(sites.clients[0])
+        if first.home is not None:
+            require_answers(first.home)
         with listen(address) as listener:
             log.info("ready: %s at %s", ", ".join(clients), address.path)
             print(f"ready {address.path}", flush=True)
-            serve_forever(listener, sites)
+            serve_forever(listener, sites, pulse)
     finally:
         sites.close()
-
-
-def _log_to(home: Path) -> None:
-    """The log may quote what an agent saw, so only the owner of the site's folder can read it."""
-    with boundary(MachineError, f"log in {home}"):
-        home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file = home / "worker.log"
-        os.close(os.open(file, os.O_CREAT | os.O_WRONLY, 0o600))
-        handler = logging.FileHandler(file)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
-    log.propagate = False
 
 
 def _arguments(argv: Sequence[str] | None) -> Namespace:
@@ -218,7 +227,15 @@ def _arguments(argv: Sequence[str] | None) -> Namespace:
     parser.add_argument("--home", type=Path, required=True, help=HOME_HELP)
     parser.add_argument("--policy", type=Path, help="the site's own rules, read at every request")
     parser.add_argument(
-        "--own-settings", type=Path, help="a TOML file with the site's own [engine] and [trainer]"
+        "--own-settings",
+        type=Path,
+        help="a TOML file with the site's own [engine], [trainer] and [storage]",
+    )
+    parser.add_argument(
+        "--pulse", type=Path, help="a file that is there while there is work, and touched by it"
+    )
+    parser.add_argument(
+        "--modules", help="a folder of modules, such as an environment; looked for there last"
     )
     return parser.parse_args(argv)
 
@@ -226,12 +243,18 @@ def _arguments(argv: Sequence[str] | None) -> Namespace:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a worker from the command line; the exit code is the error's."""
     given = _arguments(argv)
+    # Whoever kills a worker that hangs asks it first where it is; the answer is in its log.
+    faulthandler.register(signal.SIGUSR1, file=STDERR, all_threads=True)
+    if given.modules:
+        # Last: nothing in that folder stands for a module of Python's or of an installed package.
+        sys.path.append(given.modules)
     try:
         address = SocketAddress(given.socket, given.socket_group)
         config = load_config(given.config)
         if given.own_settings:
             config = with_own_settings(config, given.own_settings)
-        run_worker(config, given.client, address, given.home, given.policy)
+        pulse = Pulse(given.pulse) if given.pulse else None
+        run_worker(config, given.client, address, given.home, given.policy, pulse)
     except FedSEError as error:
         hint = f"\n  next: {error.hint}" if error.hint else ""
         print(f"error: {error}{hint}", file=sys.stderr)

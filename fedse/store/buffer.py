@@ -1,103 +1,98 @@
 """One client's experience: a content-addressed SQLite file that survives kill -9.
 
-An episode once added is never changed, removed or counted twice. While a round is under way, the
-games of it that were played are kept part by part, until its answer is in the outbox.
+An episode once added is never changed or counted twice, and removed only if the person or case it
+is about is forgotten. While a round is under way, the games of it that were played are kept part by
+part, until its answer is in the outbox.
 """
 
-import json
+from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 from fedse.config.schema import History
 from fedse.errors import StoreError, boundary
 from fedse.store.buffer_schema import open_file, transaction
+from fedse.store.database import parse_row
+from fedse.store.erasure import Erasures
+from fedse.store.exported import Exports
+from fedse.store.games import KEPT, TRAINING
+from fedse.store.games import Played as Played
+from fedse.store.games import RolloutPart as RolloutPart
+from fedse.store.games import Tally as Tally
 from fedse.store.outbox import Outbox
-from fedse.types import Outcome, Task, Trajectory
-
-# An episode that was met before is stored once, but this round has met it all the same.
-SEEN = "content IN (SELECT content FROM sighting WHERE experiment = :experiment AND {})"
-KEPT: Mapping[History, str] = {
-    "all": "experiment <> :experiment OR round <= :round",
-    "demonstrations": SEEN.format("round IN (0, :round)"),
-    "round": SEEN.format("round = :round"),
-}
-"""Which episodes are learned from in a round; all but the first are ablations."""
-
-TRAINING = "split IN ('train', 'train-personal')"
-"""Games in tasks to learn from, whoever played them."""
-
-
-class Played(NamedTuple):
-    """One game on record: played in `round`, so by the adapter of the round before."""
-
-    round: int
-    split: str
-    """The split of its task, or the record it is on, as `home` or `test-personal`."""
-    position: int
-    """Which game of that round and split; the held-out ones are the same in every round."""
-    env: str
-    task: str
-    seed: int
-    outcome: Outcome
-    episode: Trajectory | None
-    """All that was said in it, where that was kept."""
-
-
-class Tally(NamedTuple):
-    """How often a task was tried and won; a broken game is no try."""
-
-    tries: int
-    won: int
-
-
-class RolloutPart(NamedTuple):
-    """Some of the games of a round: those from `start` on that were played together."""
-
-    experiment: str
-    round: int
-    record: str
-    """Name under which they are on record, as `train` or `test`."""
-    start: int
-    identity: str
-    """Digest of all that decides how these games go."""
+from fedse.store.parts import keep_part, stored_part
+from fedse.store.resealing import fitting_seal
+from fedse.store.rewrite import rewrite_episodes, stored_episodes
+from fedse.store.sealing import UNSEALED, Body, Seal
+from fedse.store.sums import Sums
+from fedse.store.sweeping import empty_log, finish_sweep
+from fedse.types import Lazy, Task, Trajectory
 
 
 class Buffer:
-    """The open store of one client."""
+    """The open store of one client; an episode passes `redact` before it is written.
 
-    def __init__(self, path: Path) -> None:
+    `subject_of` names the person or case that a task is about, and `seal` is how texts are stored.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        redact: Callable[[Trajectory], Trajectory] = lambda episode: episode,
+        subject_of: Callable[[Task], str | None] = lambda task: None,
+        seal: Seal = UNSEALED,
+    ) -> None:
         with boundary(StoreError, f"buffer {path}"):
             self._db = open_file(path)
-        self.outbox = Outbox(self._db)
+            self._seal = fitting_seal(self._db, seal)
+            finish_sweep(self._db)
+        self.redact, self.subject_of = redact, subject_of
+        self.outbox, self.sums = Outbox(self._db), Sums(self._db)
+        self.erasures = Erasures(self._db, self._seal, subject_of)
+        self.exports = Exports(self._db, self._seal)
 
     def add(self, episodes: Sequence[Trajectory], *, experiment: str) -> None:
         """All `episodes` are stored, in one transaction, unless they already were."""
         rows = [
-            (
-                episode.content_digest,
-                experiment,
-                episode.round,
-                episode.task.env,
-                episode.task.id,
-                episode.outcome,
-                episode.policy,
-                episode.model_dump_json(),
-            )
-            for episode in episodes
+            self._lesson_row(episode, experiment)
+            for episode in map(self.redact, episodes)
+            if not self.erasures.is_forgotten(self.subject_of(episode.task))
         ]
         with self._transaction():
             self._db.executemany(
-                "INSERT INTO trajectory (content, experiment, round, env, task, outcome, policy,"
-                " body) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (content) DO NOTHING",
+                "INSERT INTO trajectory (content, experiment, round, env, task, split, seed,"
+                " outcome, policy, subject, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+                " ON CONFLICT (content) DO NOTHING",
                 rows,
             )
             self._db.executemany(
                 "INSERT OR IGNORE INTO sighting VALUES (?, ?, ?)",
                 [(experiment, round, content) for content, _, round, *_ in rows],
             )
+
+    def _lesson_row(self, episode: Trajectory, experiment: str) -> tuple[Any, ...]:
+        task, content = episode.task, self._seal.hide(episode.content_digest)
+        return (
+            content,
+            experiment,
+            episode.round,
+            task.env,
+            self._seal.hide(task.id),
+            task.split,
+            episode.seed,
+            episode.outcome,
+            episode.policy,
+            self._about(task),
+            self._seal.close(episode.model_dump_json(), ("trajectory", content)),
+        )
+
+    def _about(self, task: Task) -> str | None:
+        subject = self.subject_of(task)
+        return None if subject is None else self._seal.hide(subject)
 
     def __len__(self) -> int:
         row = self._db.execute("SELECT count(*) FROM trajectory").fetchone()
@@ -113,11 +108,20 @@ class Buffer:
 
     def lessons(
         self, experiment: str, round: int, history: History = "all"
-    ) -> Iterator[Trajectory]:
-        """D_train(round), oldest first: all there is but what later rounds of it brought."""
-        query = f"SELECT body FROM trajectory WHERE {KEPT[history]} ORDER BY id"
-        for (body,) in self._db.execute(query, {"experiment": experiment, "round": round}):
-            yield Trajectory.model_validate_json(body)
+    ) -> Sequence[Trajectory]:
+        """D_train(round), oldest first: all there is but what later rounds of it brought.
+
+        An episode is read when it is looked at, so there may be more than fit into memory.
+        """
+        query = f"SELECT id FROM trajectory WHERE {KEPT[history]} ORDER BY id"
+        rows = self._db.execute(query, {"experiment": experiment, "round": round})
+        ids = array("q", (number for (number,) in rows))
+        return Lazy(len(ids), lambda place: self._lesson(ids[place]))
+
+    def _lesson(self, number: int) -> Trajectory:
+        query = "SELECT content, body FROM trajectory WHERE id = ?"
+        content, body = self._db.execute(query, (number,)).fetchone()
+        return self._episode(body, "trajectory", content)
 
     def record_played(
         self, episodes: Sequence[Trajectory], *, experiment: str, bodies: bool, record: str = ""
@@ -129,16 +133,17 @@ class Buffer:
         """
         places: Counter[tuple[int, str]] = Counter()
         rows = []
-        for episode in episodes:
+        for episode in map(self.redact, episodes):
             task, place = episode.task, (episode.round, record or episode.task.split)
-            body = episode.model_dump_json() if bodies else None
             key = (experiment, *place, places[place])
-            rows.append((*key, task.env, task.id, episode.seed, episode.outcome, body))
+            text = episode.model_dump_json() if bodies else None
+            body = None if text is None else self._seal.close(text, ("played", *key))
+            facts = (task.env, self._seal.hide(task.id), episode.seed, episode.outcome)
+            rows.append((*key, *facts, self._about(task), body))
             places[place] += 1
         with self._transaction():
-            self._db.executemany(
-                "INSERT OR REPLACE INTO played VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows
-            )
+            marks = ", ".join("?" * 10)
+            self._db.executemany(f"INSERT OR REPLACE INTO played VALUES ({marks})", rows)
 
     def played(self, experiment: str) -> Iterator[Played]:
         """All games on record, in the order they were played."""
@@ -148,9 +153,8 @@ class Buffer:
             (experiment,),
         )
         for row in rows:
-            body = row[-1]
-            episode = Trajectory.model_validate_json(body) if body else None
-            yield Played._make((*row[:-1], episode))
+            key, body = (experiment, *row[:3]), row[-1]
+            yield self._game((*row[:-1], self._episode(body, "played", *key) if body else None))
 
     def tallies(self, experiment: str, *, before: int) -> dict[Task, Tally]:
         """How the games of each training task ended in the rounds before that one."""
@@ -160,7 +164,7 @@ class Buffer:
             (experiment, before),
         )
         return {
-            Task(env=env, id=task, split="train"): Tally(tries, won)
+            Task(env=env, id=self._seal.show(task), split="train"): Tally(tries, won)
             for env, task, tries, won in rows
         }
 
@@ -172,7 +176,9 @@ class Buffer:
             (experiment, before - 1),
         )
         return {
-            Task(env=env, id=task, split="train"): frozenset(contents.split(","))
+            Task(env=env, id=self._seal.show(task), split="train"): frozenset(
+                map(self._seal.show, contents.split(","))
+            )
             for env, task, contents in rows
         }
 
@@ -186,16 +192,17 @@ class Buffer:
         """
         first = 1 if history == "all" else round
         rows = self._db.execute(
-            "SELECT body FROM played WHERE experiment = ? AND round BETWEEN ? AND ?"
+            "SELECT round, split, position, body FROM played"
+            " WHERE experiment = ? AND round BETWEEN ? AND ?"
             f" AND {TRAINING} AND outcome = 'failure' AND body NOT NULL"
             " ORDER BY round DESC, position DESC",
             (experiment, first, round),
         )
         found: dict[str, Trajectory] = {}
-        for (body,) in rows:
+        for *place, body in rows:
             if len(found) == most:
                 break
-            episode = Trajectory.model_validate_json(body)
+            episode = self._episode(body, "played", experiment, *place)
             if episode.turns:
                 found.setdefault(episode.content_digest, episode)
         return list(reversed(found.values()))
@@ -207,7 +214,7 @@ class Buffer:
             " WHERE experiment = ? AND round = ? AND split = ? ORDER BY position",
             (experiment, round, record),
         )
-        yield from map(Played._make, rows)
+        yield from map(self._game, rows)
 
     def experiments(self) -> tuple[str, ...]:
         """The experiments there is an episode of, in order of name."""
@@ -223,52 +230,63 @@ class Buffer:
             " WHERE experiment = ? ORDER BY round, split DESC, position",
             (experiment,),
         )
-        yield from map(Played._make, rows)
+        yield from map(self._game, rows)
 
     def kept(self, experiment: str) -> Iterator[Played]:
         """The games learned from, oldest first, without what was said; round 0 = demonstrations."""
         rows = self._db.execute(
-            "SELECT round, json_extract(body, '$.task.split'),"
-            " row_number() OVER (PARTITION BY round ORDER BY id) - 1, env, task,"
-            " json_extract(body, '$.seed'), outcome, NULL FROM trajectory"
-            " WHERE experiment = ? ORDER BY id",
+            "SELECT round, split, row_number() OVER (PARTITION BY round ORDER BY id) - 1, env,"
+            " task, seed, outcome, NULL FROM trajectory WHERE experiment = ? ORDER BY id",
             (experiment,),
         )
-        yield from map(Played._make, rows)
+        yield from map(self._game, rows)
 
     def said(self, experiment: str, game: Played) -> Trajectory | None:
         """The whole episode of a game on record, where it was kept."""
+        place, task = (experiment, *game[:3]), self._seal.hide(game.task)
         row = self._db.execute(
             "SELECT body FROM played WHERE experiment = ? AND round = ? AND split = ?"
-            " AND position = ? AND seed = ? AND body IS NOT NULL"
-            " UNION ALL SELECT body FROM trajectory WHERE experiment = ? AND round = ?"
-            " AND task = ? AND json_extract(body, '$.seed') = ? LIMIT 1",
-            (experiment, *game[:3], game.seed, experiment, game.round, game.task, game.seed),
+            " AND position = ? AND seed = ? AND body IS NOT NULL",
+            (*place, game.seed),
         ).fetchone()
-        return Trajectory.model_validate_json(row[0]) if row else None
+        if row:
+            return self._episode(row[0], "played", *place)
+        row = self._db.execute(
+            "SELECT content, body FROM trajectory WHERE experiment = ? AND round = ? AND task = ?"
+            " AND seed = ?",
+            (experiment, game.round, task, game.seed),
+        ).fetchone()
+        return self._episode(row[1], "trajectory", row[0]) if row else None
 
     def keep_part(self, part: RolloutPart, episodes: Sequence[Trajectory]) -> None:
         """The games of `part` are durable; parts of any other round are gone."""
-        # Not the model's own JSON, which cannot hold NaN or half a surrogate pair.
-        body = json.dumps([episode.model_dump(mode="json") for episode in episodes])
-        with self._transaction():
-            self._db.execute("DELETE FROM part WHERE (experiment, round) <> (?, ?)", part[:2])
-            self._db.execute("INSERT OR REPLACE INTO part VALUES (?, ?, ?, ?, ?, ?)", (*part, body))
+        keep_part(self._db, self._seal, part, map(self.redact, episodes))
 
     def part(self, part: RolloutPart) -> list[Trajectory] | None:
         """The games of exactly this part, if they were kept."""
-        row = self._db.execute(
-            "SELECT body FROM part WHERE experiment = ? AND round = ? AND split = ?"
-            " AND start = ? AND identity = ?",
-            part,
-        ).fetchone()
-        if row is None:
-            return None
-        with boundary(StoreError, f"games of round {part.round} from {part.start} on"):
-            return [Trajectory.model_validate(episode) for episode in json.loads(row[0])]
+        return stored_part(self._db, self._seal, part)
+
+    def episodes(self) -> Iterator[Trajectory]:
+        """Every episode whose text is stored; one that was learned from may come twice."""
+        return stored_episodes(self._db, self._seal)
+
+    def rewrite(self) -> int:
+        """Every stored episode has passed `redact`; how many were changed by it."""
+        with self._transaction():
+            changed = rewrite_episodes(self._db, self._seal, self.redact)
+        # What was overwritten is still in the log of the database until then.
+        empty_log(self._db)
+        return changed
 
     def close(self) -> None:
         self._db.close()
+
+    def _episode(self, body: Body, *row: object) -> Trajectory:
+        return parse_row(Trajectory, self._seal.open(body, row), self._db.path)
+
+    def _game(self, row: Sequence[Any]) -> Played:
+        game = Played._make(row)
+        return game._replace(task=self._seal.show(game.task))
 
     def _transaction(self) -> AbstractContextManager[None]:
         return transaction(self._db)

@@ -1,8 +1,9 @@
 """The SQLite file behind a client's buffer: its tables, how it is opened and written.
 
 Only its owner can read it, a committed write survives kill -9 and a power cut, and what was deleted
-is overwritten. The column `subject` of a trajectory is reserved for the person or case it is about,
-so that all records of one can be found and deleted; nothing writes it yet, and it is always NULL.
+is overwritten. The column `subject` names the person or case that a task is about, so that all of
+one can be found and forgotten. It is personal data itself. What stands in it, in `content`, `task`
+and `identity`, and in a `body`, is what the file's seal makes of it (fedse.store.sealing).
 """
 
 import os
@@ -12,8 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fedse.errors import StoreError, boundary
+from fedse.store.database import Database, open_database
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 3
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS trajectory (
   id INTEGER PRIMARY KEY,
@@ -22,10 +24,12 @@ CREATE TABLE IF NOT EXISTS trajectory (
   round INTEGER NOT NULL,
   env TEXT NOT NULL,
   task TEXT NOT NULL,
+  split TEXT NOT NULL DEFAULT 'train',
+  seed INTEGER NOT NULL DEFAULT 0,
   outcome TEXT NOT NULL,
   policy TEXT NOT NULL,
   subject TEXT,
-  body TEXT NOT NULL
+  body ANY NOT NULL
 ) STRICT;
 CREATE INDEX IF NOT EXISTS trajectory_subject ON trajectory (subject);
 CREATE INDEX IF NOT EXISTS trajectory_round ON trajectory (experiment, round);
@@ -44,16 +48,18 @@ CREATE TABLE IF NOT EXISTS played (
   task TEXT NOT NULL,
   seed INTEGER NOT NULL,
   outcome TEXT NOT NULL,
-  body TEXT,
+  subject TEXT,
+  body ANY,
   PRIMARY KEY (experiment, round, split, position)
 ) STRICT;
+CREATE INDEX IF NOT EXISTS played_subject ON played (subject);
 CREATE TABLE IF NOT EXISTS part (
   experiment TEXT NOT NULL,
   round INTEGER NOT NULL,
   split TEXT NOT NULL,
   start INTEGER NOT NULL,
   identity TEXT NOT NULL,
-  body TEXT NOT NULL,
+  body ANY NOT NULL,
   PRIMARY KEY (experiment, round, split, start)
 ) STRICT;
 CREATE TABLE IF NOT EXISTS outbox (
@@ -64,6 +70,27 @@ CREATE TABLE IF NOT EXISTS outbox (
   adapter BLOB,
   PRIMARY KEY (experiment, round)
 ) STRICT;
+CREATE TABLE IF NOT EXISTS sent (
+  experiment TEXT NOT NULL,
+  round INTEGER NOT NULL,
+  digest TEXT NOT NULL,
+  bytes INTEGER NOT NULL,
+  PRIMARY KEY (experiment, round)
+) STRICT;
+CREATE TABLE IF NOT EXISTS sent_piece (
+  experiment TEXT NOT NULL,
+  round INTEGER NOT NULL,
+  piece INTEGER NOT NULL,
+  body BLOB NOT NULL,
+  PRIMARY KEY (experiment, round, piece)
+) STRICT;
+CREATE TABLE IF NOT EXISTS asked (
+  experiment TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  round INTEGER NOT NULL,
+  adapter TEXT NOT NULL,
+  PRIMARY KEY (experiment, kind, round, adapter)
+) STRICT;
 CREATE TABLE IF NOT EXISTS moments (
   experiment TEXT NOT NULL,
   piece INTEGER NOT NULL,
@@ -71,15 +98,80 @@ CREATE TABLE IF NOT EXISTS moments (
   body BLOB NOT NULL,
   PRIMARY KEY (experiment, piece)
 ) STRICT;
+CREATE TABLE IF NOT EXISTS audit (
+  experiment TEXT NOT NULL,
+  round INTEGER NOT NULL,
+  request TEXT NOT NULL,
+  fault INTEGER NOT NULL,
+  result TEXT NOT NULL,
+  PRIMARY KEY (experiment, round)
+) STRICT;
+CREATE TABLE IF NOT EXISTS secure_sum (
+  experiment TEXT NOT NULL,
+  round INTEGER NOT NULL,
+  state TEXT,
+  encoded BLOB,
+  PRIMARY KEY (experiment, round)
+) STRICT;
+CREATE TABLE IF NOT EXISTS privacy (
+  id INTEGER PRIMARY KEY,
+  identity TEXT NOT NULL UNIQUE,
+  experiment TEXT NOT NULL,
+  round INTEGER NOT NULL,
+  unit TEXT NOT NULL,
+  rate REAL NOT NULL,
+  noise REAL NOT NULL,
+  steps INTEGER NOT NULL,
+  secret BLOB
+) STRICT;
+CREATE TABLE IF NOT EXISTS sealed (
+  key_id TEXT PRIMARY KEY
+) STRICT;
+CREATE TABLE IF NOT EXISTS unswept (
+  reason TEXT PRIMARY KEY
+) STRICT;
+CREATE TABLE IF NOT EXISTS erasure (
+  mark TEXT PRIMARY KEY,
+  body ANY NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS exported (
+  number INTEGER PRIMARY KEY,
+  body ANY NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS exported_task (
+  number INTEGER NOT NULL,
+  env TEXT NOT NULL,
+  task TEXT NOT NULL,
+  PRIMARY KEY (number, env, task)
+) STRICT;
 """
+STATEMENTS = [statement for statement in SCHEMA.split(";") if statement.strip()]
+"""One by one: a script would end the transaction it is run in."""
+REBUILT = ("trajectory", "played", "part")
+"""Tables that had other columns in schema 2."""
+# A text that was changed on the disk is found when it is read, not here.
+READ = "coalesce(CASE WHEN json_valid(body) THEN json_extract(body, '$.{}') END, {})"
+FILLED = {
+    "trajectory": "id, content, experiment, round, env, task,"
+    f" {READ.format('task.split', repr('train'))}, {READ.format('seed', 0)}, outcome, policy,"
+    " subject, body",
+    "played": "experiment, round, split, position, env, task, seed, outcome, NULL, body",
+    "part": "*",
+}
+"""What a row of schema 2 is in schema 3."""
+FILL_LESSONS = (
+    f"UPDATE trajectory SET split = {READ.format('task.split', repr('train'))},"
+    f" seed = {READ.format('seed', 0)}"
+)
+"""Fills what a row of schema 2 does not have beside its body."""
 
 
-def open_file(path: Path) -> sqlite3.Connection:
+def open_file(path: Path) -> Database:
     """The file exists with all its tables; one of a newer schema is refused."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     # SQLite gives its WAL the mode of the database file, so this covers both.
     os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-    db = sqlite3.connect(path, isolation_level=None, timeout=30.0)
+    db = open_database(path)
     for pragma in (
         "page_size = 16384",  # two 2 KB rows waste half of a default 4 KB page
         "journal_mode = WAL",
@@ -93,10 +185,29 @@ def open_file(path: Path) -> sqlite3.Connection:
             f"buffer {path} has schema {version}, this version reads up to {SCHEMA_VERSION}",
             hint="upgrade fedse",
         )
-    db.executescript(SCHEMA)
     if version != SCHEMA_VERSION:  # setting it is a write even if nothing changes
-        db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        with transaction(db):
+            _bring_up_to_date(db)
     return db
+
+
+def _bring_up_to_date(db: Database) -> None:
+    """Every table is as in SCHEMA, with the rows it had; all or nothing, as this is one write."""
+    if db.execute("PRAGMA user_version").fetchone()[0] == SCHEMA_VERSION:
+        return  # another process was faster
+    there = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    old = [table for table in REBUILT if table in there]
+    for table in old:
+        db.execute(f"ALTER TABLE {table} RENAME TO old_{table}")
+    for index in ("trajectory_subject", "trajectory_round"):
+        # They went with the renamed table and would stand in the way of the new ones.
+        db.execute(f"DROP INDEX IF EXISTS {index}")
+    for statement in STATEMENTS:
+        db.execute(statement)
+    for table in old:
+        db.execute(f"INSERT INTO {table} SELECT {FILLED[table]} FROM old_{table}")
+        db.execute(f"DROP TABLE old_{table}")
+    db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Files that are complete or absent; durable ones also after a power cut."""
 
+import mmap
 import os
 import shutil
 from collections.abc import Iterator
@@ -11,6 +12,12 @@ from fedse.errors import StoreError, boundary
 OWNER_ONLY = 0o600
 """Mode of what only its owner may read; it holds from the first byte on."""
 BY_UMASK = 0o666
+
+
+def from_backup(file: Path, *, then: str = "") -> str:
+    """How to go on when a file that cannot be made again is not what was written."""
+    back = f"put {file.name} back from a backup of {file.parent}"
+    return f"{back}, then: {then}" if then else back
 
 
 @contextmanager
@@ -58,6 +65,28 @@ def write_durably(target: Path, data: bytes, *, mode: int = BY_UMASK) -> None:
             file.flush()
             os.fsync(file.fileno())
         sync_folder(target.parent)
+
+
+def append_whole(file: Path, line: bytes) -> None:
+    """`file` ends with all of `line`, or, if that could not be written, with none of it."""
+    with boundary(StoreError, f"write {file}"), file.open("ab", buffering=0) as log:
+        before = log.seek(0, os.SEEK_END)
+        try:
+            written = log.write(line)
+            if written < len(line):
+                log.write(line[written:])
+        except OSError:
+            log.truncate(before)
+            raise
+
+
+def mapped(file: Path) -> mmap.mmap:
+    """The bytes of a file that is not empty and that nobody changes, without a copy of them.
+
+    What was looked at is in memory as long as the object is alive. Nobody can write to it.
+    """
+    with boundary(StoreError, f"read {file}"), file.open("rb") as opened:
+        return mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 def sync_folder(folder: Path) -> None:

@@ -1,23 +1,46 @@
 """A client's finished work, in the buffer's file: a round is answered again, not done again.
 
-With the answer of the newest round stand the optimiser's moments after it.
+With the answer of the newest round stand the optimiser's moments after it. An adapter is in the
+answer's own row or, if it is too long for one, in pieces. Of one that is no longer kept the digest
+and the length stay (table `sent`), so the ledger can still be held against the outbox.
+
+What an audit of an answer found stands beside it, written with it: an answer that was withheld has
+no adapter and a fault, and there is no moment at which it has an adapter and no verdict.
 """
 
-from sqlite3 import Connection
+import hashlib
+from collections.abc import Iterator
+from io import BytesIO
+from typing import NamedTuple
 
+from fedse.faults import Fault
 from fedse.protocol import SiteReply
 from fedse.store.buffer_schema import transaction
+from fedse.store.database import Database, parse_row
+from fedse.store.privacy_journal import PrivacyJournal
 from fedse.types import ClientStats
 
 PIECE_BYTES = 1 << 28
-"""Of the moments in one row; SQLite allows 10^9, and they are twice as long as an adapter."""
+"""Of an adapter or of the moments in one row; SQLite allows 10^9."""
+LEAST_KEPT = 2
+"""The answer that may be asked for again, and the vote before it, from which it was made."""
+
+OF = "WHERE experiment = ? AND round = ?"
+
+
+class KeptVote(NamedTuple):
+    """An answer whose adapter is in the outbox."""
+
+    experiment: str
+    round: int
+    bytes: int
 
 
 class Outbox:
     """The answers of one client in its open file."""
 
-    def __init__(self, db: Connection) -> None:
-        self._db = db
+    def __init__(self, db: Database) -> None:
+        self._db, self.privacy = db, PrivacyJournal(db)
 
     def finish(
         self,
@@ -27,20 +50,46 @@ class Outbox:
         done: SiteReply,
         *,
         moments: bytes | None = None,
+        keep: int = 0,
+        audit: str | None = None,
     ) -> None:
         """The answer to `request` is durable before anybody learns of it; no part is left.
 
-        With it the optimiser's moments, if there are any, take the place of the earlier ones.
+        With it the optimiser's moments, if there are any, take the place of the earlier ones. Of
+        the newest `keep` votes the adapters are kept, of all if it is 0. `audit` is what was found
+        in an audit of this answer, if there was one.
         """
-        row = (experiment, round, request, done.stats.model_dump_json(), done.adapter)
         with transaction(self._db):
-            self._db.execute("INSERT OR REPLACE INTO outbox VALUES (?, ?, ?, ?, ?)", row)
+            self._insert(experiment, round, request, done)
+            self._db.execute(f"DELETE FROM audit {OF}", (experiment, round))
+            if audit is not None:
+                row = (experiment, round, request, int(done.fault), audit)
+                self._db.execute("INSERT INTO audit VALUES (?, ?, ?, ?, ?)", row)
             gone = self._db.execute("DELETE FROM part").rowcount
             if moments is not None:
                 self._replace_moments(experiment, round, moments)
+            gone += sum(map(self._drop, self._old_votes(experiment, keep)))
         if gone:
             # What is overwritten in the database remains in its log until that is emptied.
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def _insert(self, experiment: str, round: int, request: str, done: SiteReply) -> None:
+        adapter, place = done.adapter, (experiment, round)
+        for table in ("sent", "sent_piece"):
+            self._db.execute(f"DELETE FROM {table} {OF}", place)
+        if adapter is not None and len(adapter) > PIECE_BYTES:
+            for piece, start in enumerate(range(0, len(adapter), PIECE_BYTES)):
+                part = (*place, piece, adapter[start : start + PIECE_BYTES])
+                self._db.execute("INSERT INTO sent_piece VALUES (?, ?, ?, ?)", part)
+            self._describe(place, hashlib.sha256(adapter).hexdigest(), len(adapter))
+            adapter = None
+        row = (*place, request, done.stats.model_dump_json(), adapter)
+        self._db.execute("INSERT OR REPLACE INTO outbox VALUES (?, ?, ?, ?, ?)", row)
+
+    def _describe(self, place: tuple[str, int], digest: str, length: int) -> None:
+        self._db.execute(
+            "INSERT OR REPLACE INTO sent VALUES (?, ?, ?, ?)", (*place, digest, length)
+        )
 
     def _replace_moments(self, experiment: str, round: int, moments: bytes) -> None:
         self._db.execute("DELETE FROM moments WHERE experiment = ?", (experiment,))
@@ -59,6 +108,17 @@ class Outbox:
         ).fetchall()
         return b"".join(body for (body,) in rows) if rows else None
 
+    def note_asked(self, experiment: str, kind: str, round: int, adapter: str) -> None:
+        """It is on record, before the work begins, that this adapter was worked with."""
+        with transaction(self._db):
+            row = (experiment, kind, round, adapter)
+            self._db.execute("INSERT OR IGNORE INTO asked VALUES (?, ?, ?, ?)", row)
+
+    def asked(self, experiment: str, kind: str) -> set[tuple[int, str]]:
+        """The rounds that were worked on, each with the adapter it was asked with."""
+        query = "SELECT round, adapter FROM asked WHERE experiment = ? AND kind = ?"
+        return {(round, adapter) for round, adapter in self._db.execute(query, (experiment, kind))}
+
     def newest(self, experiment: str) -> int | None:
         """The highest round there is an answer of in the outbox."""
         newest = self._db.execute(
@@ -67,25 +127,102 @@ class Outbox:
         return None if newest is None else int(newest)
 
     def finished(self, experiment: str, round: int, request: str) -> SiteReply | None:
-        """The stored answer to exactly this request, if there is one."""
+        """The stored answer to exactly this request, if there is one that is still whole."""
         row = self._db.execute(
-            "SELECT stats, adapter FROM outbox WHERE experiment = ? AND round = ? AND request = ?",
-            (experiment, round, request),
+            f"SELECT stats, adapter FROM outbox {OF} AND request = ?", (experiment, round, request)
         ).fetchone()
         if row is None:
             return None
-        return SiteReply(ClientStats.model_validate_json(row[0]), row[1])
+        stats, adapter = parse_row(ClientStats, row[0], self._db.path), row[1]
+        if adapter is None and self._is_described(experiment, round):
+            adapter = self._joined(experiment, round)
+            if adapter is None:
+                return None
+        return SiteReply(stats, adapter, self._fault(experiment, round))
 
-    def vote(self, experiment: str, *, before: int) -> bytes | None:
-        """The adapter in the newest answer that has one, of the rounds before that one."""
+    def audit(self, experiment: str, round: int) -> str | None:
+        """What the audit of the round's answer found; None = it was not audited."""
+        row = self._db.execute(f"SELECT result FROM audit {OF}", (experiment, round)).fetchone()
+        return row[0] if row else None
+
+    def last_audit(self, experiment: str, *, before: int) -> tuple[int, Fault] | None:
+        """The newest audited round before that one, and the fault it was answered with."""
         row = self._db.execute(
-            "SELECT adapter FROM outbox WHERE experiment = ? AND round < ? AND adapter NOT NULL"
+            "SELECT round, fault FROM audit WHERE experiment = ? AND round < ?"
             " ORDER BY round DESC LIMIT 1",
             (experiment, before),
         ).fetchone()
-        return None if row is None else bytes(row[0])
+        return (int(row[0]), Fault(row[1])) if row else None
+
+    def _fault(self, experiment: str, round: int) -> Fault:
+        row = self._db.execute(f"SELECT fault FROM audit {OF}", (experiment, round)).fetchone()
+        return Fault(row[0]) if row else Fault.NONE
+
+    def vote(self, experiment: str, *, before: int) -> bytes | None:
+        """The adapter in the newest answer that has one, of the rounds before that one."""
+        votes = [vote for vote in self.kept_votes(experiment) if vote.round < before]
+        if not votes:
+            return None
+        place = (experiment, votes[0].round)
+        whole = self._db.execute(f"SELECT adapter FROM outbox {OF}", place).fetchone()[0]
+        return self._joined(*place) if whole is None else bytes(whole)
 
     def steps(self, experiment: str) -> int:
         """Optimiser steps in all answers of the outbox."""
         query = "SELECT sum(json_extract(stats, '$.steps')) FROM outbox WHERE experiment = ?"
         return int(self._db.execute(query, (experiment,)).fetchone()[0] or 0)
+
+    def experiments(self) -> tuple[str, ...]:
+        rows = self._db.execute("SELECT DISTINCT experiment FROM outbox ORDER BY 1")
+        return tuple(name for (name,) in rows)
+
+    def kept_votes(self, experiment: str) -> list[KeptVote]:
+        """The answers of the experiment whose adapters are here, the newest first."""
+        rows = self._db.execute(
+            "SELECT round, length(adapter) FROM outbox WHERE experiment = ? AND adapter NOT NULL"
+            " UNION ALL SELECT round, sum(length(body)) FROM sent_piece WHERE experiment = ?"
+            " GROUP BY round ORDER BY 1 DESC",
+            (experiment, experiment),
+        )
+        return [KeptVote(experiment, round, length) for round, length in rows]
+
+    def keep_newest(self, keep: int) -> list[KeptVote]:
+        """Of each experiment the newest `keep` votes have their adapters; those that lost them."""
+        with transaction(self._db):
+            old = self.votes_beyond(keep)
+            for vote in old:
+                self._drop(vote)
+        return old
+
+    def votes_beyond(self, keep: int) -> list[KeptVote]:
+        """What `keep_newest` would take the adapters of."""
+        return [vote for name in self.experiments() for vote in self._old_votes(name, keep)]
+
+    def _old_votes(self, experiment: str, keep: int) -> list[KeptVote]:
+        return self.kept_votes(experiment)[max(keep, LEAST_KEPT) :] if keep else []
+
+    def _drop(self, vote: KeptVote) -> int:
+        """Its adapter is gone; digest and length stay."""
+        place = (vote.experiment, vote.round)
+        (whole,) = self._db.execute(f"SELECT adapter FROM outbox {OF}", place).fetchone()
+        if whole is not None:
+            self._describe(place, hashlib.sha256(whole).hexdigest(), len(whole))
+        self._db.execute(f"UPDATE outbox SET adapter = NULL {OF}", place)
+        self._db.execute(f"DELETE FROM sent_piece {OF}", place)
+        return 1
+
+    def _is_described(self, experiment: str, round: int) -> bool:
+        return bool(self._db.execute(f"SELECT 1 FROM sent {OF}", (experiment, round)).fetchone())
+
+    def _joined(self, experiment: str, round: int) -> bytes | None:
+        pieces = self._pieces(experiment, round)
+        # Not b"".join, which would hold every piece beside the whole.
+        whole = BytesIO()
+        for piece in pieces:
+            whole.write(piece)
+        return whole.getvalue() or None
+
+    def _pieces(self, experiment: str, round: int) -> Iterator[bytes]:
+        query = f"SELECT body FROM sent_piece {OF} ORDER BY piece"
+        for (body,) in self._db.execute(query, (experiment, round)):
+            yield body

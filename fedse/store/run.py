@@ -6,17 +6,19 @@ only then is the round announced. Everything else in the folder can be made agai
 """
 
 import json
-import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from fedse.aggregate.validate import load_checked, parse_adapter, require_layout
 from fedse.committed import RoundResult
 from fedse.config.schema import Config
-from fedse.errors import StoreError, boundary
+from fedse.errors import AdapterRejected, StoreError, boundary
 from fedse.events import Fact, Observer
-from fedse.store.files import write_durably
+from fedse.store.database import Database, open_database, parse_row
+from fedse.store.files import append_whole, from_backup, write_durably
 from fedse.types import Adapter, AdapterSpec, ClientStats
 
 SCHEMA = """
@@ -31,7 +33,37 @@ CREATE TABLE IF NOT EXISTS validation (
   adapter TEXT NOT NULL, client TEXT NOT NULL, won INTEGER NOT NULL, played INTEGER NOT NULL,
   PRIMARY KEY (adapter, client)
 ) STRICT;
+CREATE TABLE IF NOT EXISTS pardon (
+  client TEXT NOT NULL, after INTEGER NOT NULL, reason TEXT NOT NULL,
+  PRIMARY KEY (client, after)
+) STRICT;
 """
+
+
+def open_state(path: Path) -> Database:
+    """The run's database at `path`, with all its tables."""
+    db = open_database(path)
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA synchronous = FULL")
+    db.executescript(SCHEMA)
+    return db
+
+
+class Pardon(NamedTuple):
+    """A client's strikes up to the round `after` no longer count."""
+
+    client: str
+    after: int
+    reason: str
+    """The coordinator's words."""
+
+
+class StoredRound(NamedTuple):
+    """A round, and digests of its blobs."""
+
+    round: int
+    adapter: str
+    moments: tuple[str, ...]
 
 
 class Run:
@@ -51,10 +83,7 @@ class Run:
         self._emitting = threading.Lock()
         with boundary(StoreError, f"run {path}"):
             (path / "blobs").mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(path / "state.db", isolation_level=None, timeout=30.0)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = FULL")
-            self._db.executescript(SCHEMA)
+            self._db = open_state(path / "state.db")
 
     def __enter__(self) -> "Run":
         return self
@@ -75,13 +104,37 @@ class Run:
 
     def adapter(self, round: int) -> Adapter:
         """The global adapter after `round`."""
+        digest = self.digest(round)
+        if not self.blob(digest).exists() and round != self.committed:
+            kept = ", ".join(map(str, self.kept_rounds()))
+            raise StoreError(
+                f"run {self.path.name} no longer keeps the adapter after round {round}, kept are "
+                f"those after rounds {kept}",
+                hint="name one of these; storage.rounds says how many the next run keeps",
+            )
+        return self.load(digest)
+
+    def digest(self, round: int) -> str:
+        """Of the global adapter after `round`, whether that is still kept or not."""
         row = self._db.execute("SELECT adapter FROM round WHERE idx = ?", (round,)).fetchone()
         if row is None:
             raise StoreError(
                 f"run {self.path.name} has no round {round}, committed are 0..{self.committed}",
                 hint="fedse runs",
             )
-        return self.load(row[0])
+        return str(row[0])
+
+    def stored(self) -> list[StoredRound]:
+        """All rounds and the blobs they name, in order; without reading any result as a whole."""
+        query = "SELECT idx, adapter, json_extract(result, '$.moments') FROM round ORDER BY idx"
+        return [
+            StoredRound(round, adapter, tuple(json.loads(moments or "[]")))
+            for round, adapter, moments in self._db.execute(query)
+        ]
+
+    def kept_rounds(self) -> list[int]:
+        """The rounds whose adapters are on the disk."""
+        return [one.round for one in self.stored() if self.blob(one.adapter).exists()]
 
     def adapter_folder(self, round: int) -> Path:
         """Where the adapter after `round` is kept as a PEFT folder."""
@@ -89,24 +142,25 @@ class Run:
 
     def load(self, digest: str) -> Adapter:
         """The stored adapter of that digest, checked against it."""
-        return _unchanged(
-            parse_adapter(self.read(digest), self.spec, self.config.aggregate), digest
-        )
+        with self._blob_intact(digest):
+            return _unchanged(
+                parse_adapter(self.read(digest), self.spec, self.config.aggregate), digest
+            )
 
     def moments(self, round: int) -> tuple[Adapter, ...]:
         """What the outer optimiser remembered after `round`; nothing where there is none."""
         row = self._db.execute("SELECT result FROM round WHERE idx = ?", (round,)).fetchone()
         if row is None or row[0] is None:
             return ()
-        return tuple(map(self._moment, RoundResult.model_validate_json(row[0]).moments))
+        return tuple(map(self._moment, self._result(row[0]).moments))
 
     def read(self, digest: str) -> bytes:
-        with boundary(StoreError, f"blob {digest}"):
-            return self._blob(digest).read_bytes()
+        with boundary(StoreError, f"blob {digest}", hint=self._resume(self.blob(digest))):
+            return self.blob(digest).read_bytes()
 
     def store(self, adapter: Adapter) -> str:
         """The adapter's bytes are durable under its digest."""
-        target = self._blob(adapter.digest)
+        target = self.blob(adapter.digest)
         if not target.exists():
             write_durably(target, adapter.to_bytes())
         return adapter.digest
@@ -114,14 +168,14 @@ class Run:
     def commit(self, result: RoundResult) -> None:
         """The round counts from here on, whatever happens next; its blobs were stored before."""
         for digest in (result.after, *result.moments):
-            if not self._blob(digest).exists():
+            if not self.blob(digest).exists():
                 raise StoreError(f"round {result.index} names blob {digest}, which is not stored")
         self._insert(result.index, result.after, result.model_dump_json())
 
     def results(self) -> Iterator[RoundResult]:
         rows = self._db.execute("SELECT result FROM round WHERE result IS NOT NULL ORDER BY idx")
         for (body,) in rows:
-            yield RoundResult.model_validate_json(body)
+            yield self._result(body)
 
     def record_eval(self, round: int, client: str, stats: ClientStats) -> None:
         """What a client measured of the adapter after `round` is durable."""
@@ -134,7 +188,8 @@ class Run:
         rows = self._db.execute(
             "SELECT client, stats FROM evaluation WHERE round = ? ORDER BY client", (round,)
         )
-        return {client: ClientStats.model_validate_json(stats) for client, stats in rows}
+        file = self._db.path
+        return {client: parse_row(ClientStats, stats, file) for client, stats in rows}
 
     def record_validations(self, adapter: str, counts: Mapping[str, tuple[int, int]]) -> None:
         """Per client, games won and played with this adapter are durable, all of them or none."""
@@ -150,13 +205,24 @@ class Run:
         )
         return {client: (won, played) for client, won, played in rows}
 
+    def pardon(self, client: str, *, reason: str) -> Pardon:
+        """The client's strikes up to the last committed round are forgiven, durably."""
+        granted = Pardon(client, self.committed or 0, reason)
+        with boundary(StoreError, f"pardon of {client}"):
+            self._db.execute("INSERT OR IGNORE INTO pardon VALUES (?, ?, ?)", granted)
+        return granted
+
+    def pardons(self) -> list[Pardon]:
+        """All pardons, the earliest first."""
+        rows = self._db.execute("SELECT client, after, reason FROM pardon ORDER BY after, client")
+        return [Pardon(*row) for row in rows]
+
     def emit(self, event: str, /, **facts: Fact) -> None:
         """The event is in events.jsonl, then every observer has seen it."""
         entry: dict[str, Fact] = {"time": round(self._clock(), 3), "event": event, **facts}
         # Clients in other processes report through a thread of their own.
         with self._emitting:
-            with (self.path / "events.jsonl").open("a", encoding="utf-8") as log:
-                log.write(json.dumps(entry) + "\n")
+            append_whole(self.path / "events.jsonl", (json.dumps(entry) + "\n").encode())
             for observer in self._observers:
                 observer(event, entry)
 
@@ -167,17 +233,34 @@ class Run:
         with boundary(StoreError, f"commit of round {index}"):
             self._db.execute("INSERT INTO round VALUES (?, ?, ?)", (index, digest, result))
 
+    def _result(self, body: str) -> RoundResult:
+        return parse_row(RoundResult, body, self._db.path)
+
     def _moment(self, digest: str) -> Adapter:
         # No norm bounds it: a velocity is longer than the updates it is made of.
         data = self.read(digest)
-        require_layout(data, self.spec)
-        return _unchanged(load_checked(lambda: data, self.spec), digest)
+        with self._blob_intact(digest):
+            require_layout(data, self.spec)
+            return _unchanged(load_checked(lambda: data, self.spec), digest)
 
-    def _blob(self, digest: str) -> Path:
+    @contextmanager
+    def _blob_intact(self, digest: str) -> Iterator[None]:
+        """Whatever is wrong with the blob inside is damage of its file."""
+        try:
+            yield
+        except AdapterRejected as error:
+            file = self.blob(digest)
+            raise StoreError(f"{file} is damaged: {error}", hint=self._resume(file)) from error
+
+    def _resume(self, file: Path) -> str:
+        return from_backup(file, then=f"fedse resume {self.path}")
+
+    def blob(self, digest: str) -> Path:
+        """The file of that digest, which may have been removed."""
         return self.path / "blobs" / f"{digest}.safetensors"
 
 
 def _unchanged(adapter: Adapter, digest: str) -> Adapter:
     if adapter.digest != digest:
-        raise StoreError(f"blob {digest} has digest {adapter.digest}: the file was changed")
+        raise AdapterRejected(f"it has digest {adapter.digest}, expected {digest}")
     return adapter

@@ -18,17 +18,18 @@ from typing import Any
 
 from fedse._version import __version__
 from fedse.adapters.base import spec_of
-from fedse.config.file import dump_config, load_config
+from fedse.config.file import dump_config, parse_config
 from fedse.config.schema import Config
 from fedse.errors import ConfigError, StoreError, boundary
 from fedse.events import Observer
-from fedse.store.files import write_durably
+from fedse.store.files import from_backup, write_durably
 from fedse.store.lock import is_locked, locked
 from fedse.store.run import Run
 from fedse.suggest import closest
 from fedse.types import Clock, Record
 
 SCHEMA_VERSION = 1
+RESOLVED = "config.resolved.toml"
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 PACKAGES = ("numpy", "pydantic", "torch", "transformers", "peft", "safetensors", "flwr")
 
@@ -92,7 +93,7 @@ def create_run(
         versions=installed_versions(),
     )
     write_durably(path / "config.toml", (resolved if given is None else given).encode())
-    write_durably(path / "config.resolved.toml", resolved.encode())
+    write_durably(path / RESOLVED, resolved.encode())
     write_durably(path / "run.json", (card.model_dump_json(indent=2) + "\n").encode())
     return Run(path, config, spec, clock=clock, observers=observers)
 
@@ -100,12 +101,7 @@ def create_run(
 def open_run(path: Path, *, clock: Clock = time.time, observers: Sequence[Observer] = ()) -> Run:
     """The run in `path`, ready to go on: same settings and same base model as when it was made."""
     card = read_card(path)
-    config = load_config(path / "config.resolved.toml")
-    if text_digest((path / "config.resolved.toml").read_text()) != card.config_digest:
-        raise StoreError(
-            f"run {card.id}: config.resolved.toml was changed since the run was made",
-            hint=f"undo the change, or start a new run: fedse run {path}/config.resolved.toml",
-        )
+    config = _config(path, card)
     spec = spec_of(config)
     if spec.digest != card.spec_digest:
         raise StoreError(
@@ -113,6 +109,26 @@ def open_run(path: Path, *, clock: Clock = time.time, observers: Sequence[Observ
             hint=f"put it back, or start a new run: fedse run {path}/config.resolved.toml",
         )
     return Run(path, config, spec, clock=clock, observers=observers)
+
+
+def run_config(path: Path) -> Config:
+    """The settings of the run in `path`, as they were when it was made."""
+    return _config(path, read_card(path))
+
+
+def _config(path: Path, card: RunCard) -> Config:
+    file, given = path / RESOLVED, path / "config.toml"
+    hint = (
+        f"undo the change; if nothing was --set: fedse config show {given} > {file}; or start a "
+        f"new run: fedse run {given}"
+    )
+    with boundary(StoreError, f"{file}", hint=hint):
+        text = file.read_text(encoding="utf-8")
+    if text_digest(text) != card.config_digest:
+        raise StoreError(
+            f"run {card.id}: {file} was changed since the run was made, or is damaged", hint=hint
+        )
+    return parse_config(text, str(file))
 
 
 def find_run(name: str, root: Path) -> Path:
@@ -141,7 +157,7 @@ def read_card(path: Path) -> RunCard:
     """The run.json in `path`, of a version this program can read."""
     if not (path / "run.json").is_file():
         raise StoreError(f"{path} is not a run folder: it has no run.json", hint="fedse runs")
-    with boundary(StoreError, f"{path}/run.json"):
+    with boundary(StoreError, f"{path}/run.json", hint=from_backup(path / "run.json")):
         card: dict[str, Any] = json.loads((path / "run.json").read_text(encoding="utf-8"))
         schema = card.get("schema_version")
         if schema != SCHEMA_VERSION:

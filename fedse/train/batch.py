@@ -1,6 +1,6 @@
 """Trajectories -> padded tensors, and the loss: the agent's own tokens, nothing else."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 import torch
@@ -24,6 +24,15 @@ class Tokenized(Protocol):
 
 
 T = TypeVar("T", bound=Tokenized)
+B = TypeVar("B", bound=Tokenized, covariant=True)
+
+
+class Batches(Protocol[B]):
+    """The lessons of each step, one step after another, and how many steps there are."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Sequence[B]]: ...
 
 
 class Lesson(NamedTuple):

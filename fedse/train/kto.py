@@ -6,7 +6,7 @@ gained since the reference, compared with how much the log-probability of any ot
 divergence, estimated as in the paper from episodes that do not fit together.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple
@@ -42,6 +42,7 @@ def judge(
     *,
     context: int | None = None,
     share: Share = Share(),  # noqa: B008  a value that nobody changes
+    beat: Callable[[], None] = lambda: None,
 ) -> list[Judged]:
     """The lessons in their order, with their log-probabilities by the model as it is now.
 
@@ -52,7 +53,7 @@ def judge(
     strangers = [mixed(*pair, context=context) for pair in zip(lessons, others, strict=True)]
     without = model.disable_adapter() if settings.reference == "base" else nullcontext()
     with torch.no_grad(), without:
-        known = _chances(model, [*lessons, *strangers], settings.batch, place, share)
+        known = _chances(model, [*lessons, *strangers], settings.batch, place, share, beat)
     return [
         Judged(*lesson, known[lesson], stranger, known[stranger])
         for lesson, stranger in zip(lessons, strangers, strict=True)
@@ -140,7 +141,12 @@ def _divergence(
 
 
 def _chances(
-    model: Any, lessons: Sequence[Lesson], batch: int, place: TrainerSection, share: Share
+    model: Any,
+    lessons: Sequence[Lesson],
+    batch: int,
+    place: TrainerSection,
+    share: Share,
+    beat: Callable[[], None] = lambda: None,
 ) -> dict[Lesson, float]:
     """The log-probability of each lesson, `batch` at a time, each process computing its share."""
     different = list(dict.fromkeys(lessons))
@@ -152,4 +158,5 @@ def _chances(
         for piece in pieces[share.process :: share.processes]:
             rows = torch.tensor([row_of[lesson] for lesson in piece], device=place.device)
             found[rows] = episode_chances(model, make_batch(piece).to(place.device))
+            beat()
     return dict(zip(different, share.add(found).tolist(), strict=True))

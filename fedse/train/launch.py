@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,11 +21,18 @@ PAUSE_SECONDS = 0.02
 Started = Sequence["subprocess.Popen[bytes]"]
 
 
-def fit_in_processes(order: FitOrder, start: Adapter, *, moments: bytes | None = None) -> Fitted:
+def fit_in_processes(
+    order: FitOrder,
+    start: Adapter,
+    *,
+    moments: bytes | None = None,
+    beat: Callable[[], None] = lambda: None,
+) -> Fitted:
     """The adapter after the fit `order` describes, by `order.place.processes` processes together.
 
     They meet in a file and talk over the loopback interface. `accelerate launch` is not used for
-    this: the store of its rendezvous listens on all interfaces of the machine.
+    this: the store of its rendezvous listens on all interfaces of the machine. `beat` is called as
+    long as they run.
     """
     if ":" in order.place.device:
         raise ConfigError(
@@ -37,7 +44,9 @@ def fit_in_processes(order: FitOrder, start: Adapter, *, moments: bytes | None =
         folder = FitFolder(Path(name))
         folder.write_order(order, start, moments=moments)
         with _started(folder, order.place) as processes:
-            wait_until(lambda: _is_over(processes), seconds=None, every=PAUSE_SECONDS)
+            wait_until(
+                lambda: _is_over(processes), seconds=None, every=PAUSE_SECONDS, meanwhile=beat
+            )
             failed = [i for i, process in enumerate(processes) if process.returncode]
         if failed:
             raise _error(folder, failed[0], processes[failed[0]].returncode)

@@ -1,8 +1,8 @@
 """Fine-tune a LoRA adapter on trajectories: the paper's local step, with PEFT and AdamW."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic
 
 import torch
 from peft import LoraConfig, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
@@ -13,7 +13,7 @@ from fedse.config.training import TrainSection
 from fedse.course import Course
 from fedse.errors import TrainError
 from fedse.seeds import seed_of
-from fedse.train.batch import Lesson, T, Tokenized, learned_tokens, lesson_of
+from fedse.train.batch import Batches, Lesson, T, Tokenized, learned_tokens, lesson_of
 from fedse.train.kto import judge, kto_objective
 from fedse.train.launch import fit_in_processes
 from fedse.train.moments import load_moments, save_moments
@@ -28,17 +28,28 @@ from fedse.train.optimise import (
 )
 from fedse.train.order import FitOrder
 from fedse.train.passes import batches_of, last_pass
-from fedse.types import Adapter, AdapterSpec, Fitted, FloatVector
+from fedse.train.private_steps import private_steps
+from fedse.types import Adapter, AdapterSpec, Fitted, FloatVector, Lazy
+
+REMEMBERED = 4096
+"""Lessons whose tokens are in memory at once, so that a buffer of that size is read only once."""
 
 
 class Trainer:
     """Fits adapters on the process's base model, or in processes of their own.
 
-    `spec` is that of the adapters that are sent; moments are kept of no others.
+    `spec` is that of the adapters that are sent; moments are kept of no others. `beat` is called
+    with every step.
     """
 
-    def __init__(self, path: Path, spec: AdapterSpec, place: TrainerSection) -> None:
-        self.path, self.spec, self.place = path, spec, place
+    def __init__(
+        self,
+        path: Path,
+        spec: AdapterSpec,
+        place: TrainerSection,
+        beat: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.path, self.spec, self.place, self._beat = path, spec, place, beat
 
     def fit(
         self,
@@ -55,18 +66,25 @@ class Trainer:
 
         Every turn of every lesson has its tokens. With `share` this process is one of several.
         """
-        kept = [lesson_of(lesson, context=context) for lesson in lessons]
-        batches = list(batches_of(kept, settings, seed=seed))
-        _require_own_tokens(batches, context)
+        kept: Sequence[Lesson] = Lazy(
+            len(lessons),
+            lambda place: lesson_of(lessons[place], context=context),
+            remembered=REMEMBERED,
+        )
         if self.place.processes > 1:
+            if course.private:
+                raise TrainError(
+                    f"a private fit takes one process, trainer.processes is {self.place.processes}",
+                    hint="--set trainer.processes=1",
+                )
             order = self._order(start.spec, kept, settings, context, seed, course)
-            return fit_in_processes(order, start, moments=course.moments)
+            return fit_in_processes(order, start, moments=course.moments, beat=self._beat)
         model = self.model(start.spec)
         load_adapter(model, start)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed_of(seed, "fit"))
             own = (settings, course, share, context, seed)
-            steps, moments = self._train(model, kept, batches, *own)
+            steps, moments = self._train(model, kept, *own)
         last = steps[-last_pass(settings, lessons=len(kept), steps=len(steps)) :]
         return _fitted(read_adapter(model, start.spec), steps, last, moments)
 
@@ -74,7 +92,6 @@ class Trainer:
         self,
         model: Any,
         kept: Sequence[Lesson],
-        batches: Sequence[Sequence[Lesson]],
         settings: TrainSection,
         course: Course,
         share: Share,
@@ -86,18 +103,38 @@ class Trainer:
         if keep and course.moments is not None:
             load_moments(course.moments, optimizer, model, self.spec)
 
-        def train(batches: Sequence[Sequence[T]], objective: Objective[T]) -> list[StepTaken]:
+        def train(lessons: Sequence[T], objective: Objective[T]) -> list[StepTaken]:
             own = (settings, self.place, share, course.arc, optimizer)
+            batches = LearnableBatches(batches_of(lessons, settings, seed=seed), context)
             with first_rows_at_rest(model, course.resting):
-                return list(take_steps(model, batches, *own, objective=objective))
+                return self._counted(take_steps(model, batches, *own, objective=objective))
 
-        if settings.loss == "kto":
-            judged = judge(model, kept, settings, self.place, context=context, share=share)
-            whole = list(batches_of(judged, settings, seed=seed))
-            taken = train(whole, kto_objective(settings))
+        if course.private:
+            own = (settings, self.place, course.arc, optimizer)
+            taken = self._counted(private_steps(model, kept, course.private, *own))
+        elif settings.loss == "kto":
+            # Each is compared with all others, so they are in memory together.
+            judged = judge(
+                model,
+                list(kept),
+                settings,
+                self.place,
+                context=context,
+                share=share,
+                beat=self._beat,
+            )
+            taken = train(judged, kto_objective(settings))
         else:
-            taken = train(batches, likelihood)
+            taken = train(kept, likelihood)
         return taken, save_moments(optimizer, model, self.spec) if keep else None
+
+    def _counted(self, steps: Iterable[StepTaken]) -> list[StepTaken]:
+        """All steps, taken one after another, each with its beat."""
+        taken = []
+        for step in steps:
+            taken.append(step)
+            self._beat()
+        return taken
 
     def _order(
         self,
@@ -143,9 +180,14 @@ def _fitted(
     )
 
 
-def trainer_for(path: Path, spec: AdapterSpec, place: TrainerSection | None = None) -> Trainer:
+def trainer_for(
+    path: Path,
+    spec: AdapterSpec,
+    place: TrainerSection | None = None,
+    beat: Callable[[], None] = lambda: None,
+) -> Trainer:
     """A trainer on the base model of this process, which all clients share, one after another."""
-    return Trainer(path, spec, place or TrainerSection())
+    return Trainer(path, spec, place or TrainerSection(), beat)
 
 
 def adapted(base: Base, spec: AdapterSpec) -> Any:
@@ -198,12 +240,21 @@ def read_adapter(model: Any, spec: AdapterSpec) -> Adapter:
     return Adapter(spec, vector)
 
 
-def _require_own_tokens(batches: Sequence[Sequence[Lesson]], context: int) -> None:
-    """There is a token to learn from in each; without one the mean loss would be 0/0."""
-    empty = next((batch for batch in batches if not learned_tokens(batch)), None)
-    if empty:
-        raise TrainError(
-            f"no action of {len(empty)} episodes begins within rollout.context = "
-            f"{context} tokens, so there is nothing to learn from",
-            hint="--set rollout.context=N with a larger N: prompt and actions must fit",
-        )
+class LearnableBatches(Generic[T]):
+    """The same batches; each has a token to learn from, or the mean loss would be 0/0."""
+
+    def __init__(self, batches: Batches[T], context: int) -> None:
+        self._batches, self._context = batches, context
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __iter__(self) -> Iterator[Sequence[T]]:
+        for batch in self._batches:
+            if not learned_tokens(batch):
+                raise TrainError(
+                    f"no action of {len(batch)} episodes begins within rollout.context = "
+                    f"{self._context} tokens, so there is nothing to learn from",
+                    hint="--set rollout.context=N with a larger N: prompt and actions must fit",
+                )
+            yield batch

@@ -17,6 +17,7 @@ from fedse.course import Arc
 from fedse.errors import TrainError, boundary
 from fedse.train.batch import (
     Batch,
+    Batches,
     T,
     Tokenized,
     agent_loss,
@@ -52,10 +53,10 @@ class StepTaken(NamedTuple):
 
 def make_optimizer(model: Any, settings: TrainSection) -> AdamW:
     """A fresh optimiser of the model's trainable parameters."""
-    return AdamW(_trainable(model), lr=settings.lr, weight_decay=0.0)
+    return AdamW(trainable(model), lr=settings.lr, weight_decay=0.0)
 
 
-def _trainable(model: Any) -> list[Any]:
+def trainable(model: Any) -> list[Any]:
     return [p for p in model.parameters() if p.requires_grad]
 
 
@@ -72,7 +73,7 @@ def likelihood(
 
 def take_steps(
     model: Any,
-    batches: Sequence[Sequence[T]],
+    batches: Batches[T],
     settings: TrainSection,
     place: TrainerSection,
     share: Share = Share(),  # noqa: B008  a value that nobody changes
@@ -85,14 +86,14 @@ def take_steps(
 
     However a batch is divided, its gradient is that of the whole batch.
     """
-    with _resting(model, settings.factors):
+    with resting_factor(model, settings.factors):
         optimizer = optimizer or make_optimizer(model, settings)
         yield from _take_steps(model, batches, settings, place, share, arc, optimizer, objective)
 
 
 def _take_steps(
     model: Any,
-    batches: Sequence[Sequence[T]],
+    batches: Batches[T],
     settings: TrainSection,
     place: TrainerSection,
     share: Share,
@@ -100,10 +101,10 @@ def _take_steps(
     optimizer: AdamW,
     objective: Objective[T],
 ) -> Iterator[StepTaken]:
-    parameters = _trainable(model)
+    parameters = trainable(model)
     # Without warm-up, as published.
     schedule = LambdaLR(optimizer, lambda step: arc.rate(step, of=len(batches)))
-    with _training(model, place):
+    with training_mode(model, place):
         for lessons in batches:
             pieces = make_pieces(lessons, max_tokens=place.max_tokens, parts=share.processes)
             own = pieces[share.process :: share.processes]
@@ -121,7 +122,7 @@ def _take_steps(
 
 
 @contextmanager
-def _resting(model: Any, factors: str) -> Iterator[None]:
+def resting_factor(model: Any, factors: str) -> Iterator[None]:
     """Inside, the factor that is not learned has no gradient; afterwards both have one again."""
     resting = {"a": ".lora_B.", "b": ".lora_A."}.get(factors)
     frozen = [p for name, p in model.named_parameters() if resting and resting in name]
@@ -151,7 +152,7 @@ def first_rows_at_rest(model: Any, rows: int) -> Iterator[None]:
 
 
 @contextmanager
-def _training(model: Any, place: TrainerSection) -> Iterator[None]:
+def training_mode(model: Any, place: TrainerSection) -> Iterator[None]:
     """The model is set to train inside; outside others generate with it, however this ended."""
     base = model.get_base_model()
     attention = base.config._attn_implementation

@@ -1,9 +1,15 @@
-"""Which lessons each step of a fit learns from: passes over all of them, cut into batches."""
+"""Which lessons each step of a fit learns from: passes over all of them, cut into batches.
 
+A pass orders the places of the lessons, so a lesson is looked at when its step has come, and one
+that no step needs never is.
+"""
+
+from array import array
 from collections.abc import Iterator, Sequence
 from itertools import count, islice
 from math import ceil
 from random import Random
+from typing import Generic
 
 from fedse.config.training import TrainSection
 from fedse.seeds import seed_of
@@ -12,16 +18,46 @@ from fedse.train.batch import T
 JITTER = 0.05
 """A lesson's length counts as up to this share more or less, so that no two passes group alike."""
 
+Places = Sequence[int]
 
-def batches_of(lessons: Sequence[T], settings: TrainSection, *, seed: int) -> Iterator[list[T]]:
+
+class FitBatches(Generic[T]):
     """The lessons of each step of a fit, every pass over them in an order of its own."""
-    if not lessons:
-        return iter(())
-    passes = count() if settings.epochs is None else range(settings.epochs)
-    batches = (
-        batch for number in passes for batch in _one_pass(lessons, settings, seed, number=number)
-    )
-    return islice(batches, settings.steps or settings.max_steps)
+
+    def __init__(self, lessons: Sequence[T], settings: TrainSection, seed: int) -> None:
+        self._lessons, self._settings, self._seed = lessons, settings, seed
+
+    def __len__(self) -> int:
+        settings = self._settings
+        most = settings.steps or settings.max_steps
+        if not self._lessons:
+            return 0
+        if settings.epochs is None:
+            return most or 0
+        whole = settings.epochs * ceil(len(self._lessons) / settings.batch)
+        return min(whole, most or whole)
+
+    def __iter__(self) -> Iterator[list[T]]:
+        for places in islice(self._all_places(), len(self)):
+            yield [self._lessons[place] for place in places]
+
+    def _all_places(self) -> Iterator[Places]:
+        settings, lengths = self._settings, None
+        if settings.batches == "by-length" and len(self):
+            lengths = array("q", (len(lesson.token_ids) for lesson in self._lessons))
+        for number in count() if len(self) else ():
+            random = Random(seed_of(self._seed, "epoch", number))
+            order = array("q", range(len(self._lessons)))
+            random.shuffle(order)
+            if lengths is None:
+                yield from _cut(order, settings.batch)
+            else:
+                yield from _by_length(order, lengths, settings.batch, random)
+
+
+def batches_of(lessons: Sequence[T], settings: TrainSection, *, seed: int) -> FitBatches[T]:
+    """The lessons of each step of a fit, each read when its step has come."""
+    return FitBatches(lessons, settings, seed)
 
 
 def last_pass(settings: TrainSection, *, lessons: int, steps: int) -> int:
@@ -31,29 +67,20 @@ def last_pass(settings: TrainSection, *, lessons: int, steps: int) -> int:
     return max(1, ceil(steps / settings.epochs))
 
 
-def _one_pass(
-    lessons: Sequence[T], settings: TrainSection, seed: int, *, number: int
-) -> list[list[T]]:
-    random = Random(seed_of(seed, "epoch", number))
-    order = list(lessons)
-    random.shuffle(order)
-    if settings.batches == "by-length":
-        return _by_length(order, settings.batch, random)
-    return _cut(order, settings.batch)
-
-
-def _by_length(order: list[T], batch: int, random: Random) -> list[list[T]]:
+def _by_length(
+    order: "array[int]", lengths: Sequence[int], batch: int, random: Random
+) -> list[Places]:
     """Batches of lessons of similar length, in any order; one may be smaller, any of them."""
-    jittered = [len(lesson.token_ids) * random.uniform(1 - JITTER, 1 + JITTER) for lesson in order]
-    ranked = [order[i] for i in sorted(range(len(order)), key=jittered.__getitem__)]
+    jittered = [lengths[place] * random.uniform(1 - JITTER, 1 + JITTER) for place in order]
+    ranked = array("q", (order[i] for i in sorted(range(len(order)), key=jittered.__getitem__)))
     whole, rest = divmod(len(order), batch)
     # The small batch at a place of its own each time, or its lessons would always be the longest.
     place = random.randint(0, whole) * batch if rest else 0
-    small = ranked[place : place + rest]
-    batches = _cut(ranked[:place] + ranked[place + rest :], batch) + [small] * bool(rest)
+    small: list[Places] = [ranked[place : place + rest]] * bool(rest)
+    batches = [*_cut(ranked[:place] + ranked[place + rest :], batch), *small]
     random.shuffle(batches)
     return batches
 
 
-def _cut(order: list[T], batch: int) -> list[list[T]]:
-    return [order[start : start + batch] for start in range(0, len(order), batch)]
+def _cut(order: Places, batch: int) -> Iterator[Places]:
+    return (order[start : start + batch] for start in range(0, len(order), batch))

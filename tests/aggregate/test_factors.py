@@ -12,7 +12,8 @@ from fedse.aggregate.factors import (
     travelling_spec,
     with_resting_factor,
 )
-from fedse.config.schema import AggregateSection, ClientSection, Config
+from fedse.config.aggregation import AggregateSection
+from fedse.config.schema import ClientSection, Config
 from fedse.config.training import TrainSection
 from fedse.errors import AdapterRejected
 from fedse.testing import toy_adapter, toy_spec

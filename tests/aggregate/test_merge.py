@@ -1,6 +1,7 @@
 """The algebra of the merge, on real server_round with toy adapters."""
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import permutations
 from random import Random
 
@@ -9,9 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedse.config.schema import AggregateSection, ClientSection, Config
+from fedse.aggregate.merge import checked_vote
+from fedse.config.aggregation import AggregateSection
+from fedse.config.schema import ClientSection, Config
 from fedse.method.rounds import server_round
 from fedse.method.site import Answer
+from fedse.store.files import mapped
 from fedse.testing import toy_adapter, toy_spec
 from fedse.types import Adapter, ClientStats
 
@@ -152,6 +156,61 @@ def test_nobody_voting_leaves_the_adapter_as_it_is():
     assert merged.adapter is CURRENT
     assert merged.abstained == ("client-0", "client-1")
     assert merged.voters == ()
+
+
+def plain_lengths(current: Adapter, told: Sequence[Adapter]) -> list[float]:
+    """The lengths of the updates in one sum per block of 8,192 numbers."""
+    found = []
+    for vote in told:
+        step = vote.vector.astype(np.float64) - current.vector
+        parts = np.split(step, range(1 << 13, step.size, 1 << 13))
+        found.append(sum(float(np.dot(part, part)) for part in parts) ** 0.5)
+    return found
+
+
+def test_an_adapter_of_several_blocks_has_the_bits_of_the_formula():
+    spec = toy_spec(rank=8, inputs=80_001, outputs=80_003)
+    assert spec.size > 1 << 20
+    current, told = toy_adapter(spec, 0), [toy_adapter(spec, n, scale=n) for n in (1, 2, 3)]
+    lengths, settings = plain_lengths(current, told), config().aggregate
+    found = [checked_vote("a", vote.to_bytes, 1, current, settings).length for vote in told]
+    assert found == lengths
+    total, bound = np.zeros(spec.size), sorted(lengths)[1]
+    for vote, length in zip(told, lengths, strict=True):
+        here, there = (one.vector.astype(np.float64) for one in (current, vote))
+        total += there if length <= bound else (there - here) * (bound / length) + here
+    merged = server_round(current, answers(told), config()).adapter
+    assert merged.vector.tobytes() == (total / 3).astype(np.float32).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("settings", "times"),
+    [({}, 2), ({"type": "weighted"}, 2), ({"type": "product"}, 2), ({"step_rule": "fedexp"}, 3)],
+)
+@CLIPS
+def test_a_reply_is_read_to_be_checked_and_to_be_added(clip: str, settings, times: int):
+    """FedExP adds up once more: to know the length of the mean, and then to step along it."""
+    reads: list[str] = []
+
+    def counted(answer: Answer) -> Answer:
+        return answer._replace(read=lambda: reads.append(answer.client) or answer.read())
+
+    told = [counted(answer) for answer in answers(votes([3, 4, 5]))]
+    server_round(CURRENT, told, config(clip, **settings))
+    assert sorted(reads) == sorted([answer.client for answer in told] * times)
+
+
+@CLIPS
+def test_replies_in_files_merge_like_replies_in_memory(clip: str, tmp_path):
+    told, kept = answers(votes([3, 4, 5])), []
+    for answer in told:
+        (tmp_path / answer.client).write_bytes(answer.read())
+        kept.append(answer._replace(read=partial(mapped, tmp_path / answer.client)))
+    (tmp_path / "bad").write_bytes(HOSTILE["NaN"])
+    bad = Answer("bad", ClientStats(), partial(mapped, tmp_path / "bad"))
+    found, expected = (server_round(CURRENT, x, config(clip)) for x in ([*kept, bad], told))
+    assert found.adapter.digest == expected.adapter.digest
+    assert [one.client for one in found.excluded] == ["bad"]
 
 
 @given(seed_list=seeds)

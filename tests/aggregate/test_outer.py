@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedse.aggregate.outer import outer_step
-from fedse.config.schema import AggregateSection, ClientSection, Config
+from fedse.config.aggregation import AggregateSection
+from fedse.config.schema import ClientSection, Config
 from fedse.method.rounds import server_round
 from fedse.method.site import Answer
 from fedse.testing import toy_adapter, toy_spec

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fedse.aggregate.low_rank import layers_of, nearest_product
 from fedse.aggregate.merge import Vote
 from fedse.aggregate.product import product
-from fedse.config.schema import AggregateSection
+from fedse.config.aggregation import AggregateSection
 from fedse.testing import toy_adapter, toy_spec
 from fedse.types import Adapter
 

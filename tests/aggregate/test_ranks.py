@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from fedse.aggregate.low_rank import layers_of
 from fedse.aggregate.ranks import at_rank, cut_down, filled_up
-from fedse.config.schema import AggregateSection, ClientSection, Config, ModelSection
+from fedse.config.aggregation import AggregateSection
+from fedse.config.schema import ClientSection, Config, ModelSection
 from fedse.testing import toy_adapter, toy_spec
 from fedse.types import Adapter
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedse.aggregate.step import Spread, step_length
-from fedse.config.schema import AggregateSection, ClientSection, Config
+from fedse.config.aggregation import AggregateSection
+from fedse.config.schema import ClientSection, Config
 from fedse.method.rounds import server_round
 from fedse.method.site import Answer
 from fedse.testing import toy_adapter, toy_spec

@@ -145,6 +145,45 @@ def test_a_plan_refuses_what_cannot_run(file: Path, monkeypatch: pytest.MonkeyPa
         fedse.plan(file, engine="deployment")
 
 
+class Speechless:
+    """A world without an expert and without test tasks, and with words of its own."""
+
+    name, system_prompt, max_turns = "speechless", "You serve customers of a shop.", 2
+
+    def tasks(self, split: str) -> list[fedse.Task]:
+        return [fedse.Task(env="speechless", id="1", split="train")] if split == "train" else []
+
+    def reset(self, task: fedse.Task, *, seed: int) -> fedse.Step:
+        return fedse.Step("Ada writes: where is my lamp?")
+
+    def step(self, action: str) -> fedse.Step:
+        return fedse.Step("", done=True)
+
+    def close(self) -> None: ...
+
+
+def test_a_plan_refuses_a_world_that_lacks_what_the_settings_ask_for(tmp_path: Path):
+    file, own = tmp_path / "own.toml", f'env = "{__name__}:Speechless"'
+    file.write_text(SMALL.partition("options")[0].replace('env = "maze"', own))
+    with pytest.raises(fedse.EnvError, match="there is no task to play 4 games of"):
+        fedse.plan(file)
+    with pytest.raises(fedse.EnvError, match="has no scripted expert"):
+        fedse.plan(file, settings={"eval.episodes": 0})
+    free = {"eval.episodes": 0, "buffer.demonstrations": 0}
+    (warning,) = fedse.plan(file, settings=free).warnings
+    assert warning.startswith("a: the base model tiny spells the words of this environment")
+    assert "next: fedse model get smollm2-135m" in warning
+
+
+def test_a_plan_foresees_what_will_be_cut_off(file: Path):
+    assert fedse.plan(file).warnings == ()
+    (reply,) = fedse.plan(file, settings={"rollout.new_tokens": 1}).warnings
+    assert reply.startswith("a: a reply of the expert has 2 tokens, and rollout.new_tokens = 1")
+    (game,) = fedse.plan(file, settings={"rollout.context": 40}).warnings
+    assert "a game of the expert has" in game
+    assert "rollout.context = 40 cuts it off" in game
+
+
 def test_a_context_that_is_too_small_is_said_by_a_run_as_well(file: Path, tmp_path: Path):
     with pytest.raises(fedse.RunError, match=r"rollout\.context = 9 is too small for a"):
         fedse.run(file, out=tmp_path, settings={"rollout.context": 9})

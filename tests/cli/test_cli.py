@@ -16,8 +16,9 @@ from fedse import __version__
 from fedse.__main__ import end_on_sigterm
 from fedse.api import checks
 from fedse.cli.app import VERBS, start
+from fedse.cli.board import board_of
 from fedse.cli.console import plain_line
-from fedse.cli.live import STATES, board_of, draw
+from fedse.cli.live import STATES, draw
 from fedse.config.file import load_config, parse_config
 from fedse.config.schema import ClientSection, Config
 from tests.needs import needs

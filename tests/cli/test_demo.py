@@ -11,7 +11,12 @@ from subprocess import CompletedProcess
 
 import pytest
 
+from fedse.cli.app import start
+from fedse.cli.demo_desk import difference_lines
+from fedse.errors import MachineError
+from fedse.results.alone import SeedRuns, together_or_alone
 from tests.needs import needs
+from tests.run_folders import write_run
 
 needs("torch")
 
@@ -49,6 +54,33 @@ def test_without_a_namespace_python_speaks_to_nobody(address: str):
     assert "there is no network here" in told.stderr
     local = "import socket; a, b = socket.socketpair(); a.send(b'x'); print(b.recv(1))"
     assert run_without_network(["-c", local], namespace=False).stdout == "b'x'\n"
+
+
+def test_the_desk_says_how_to_get_its_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setenv("FEDSE_MODELS", str(tmp_path))
+    assert start(["demo", "desk"]) == MachineError.exit_code
+    told = capsys.readouterr().err
+    assert f"needs the model smollm2-135m (273 MB), which is not in {tmp_path}" in told
+    assert "hint: fedse model get smollm2-135m, then: fedse demo desk" in told
+
+
+def test_both_rates_and_their_difference_fit_a_terminal(tmp_path: Path):
+    won = {"desk-a": [True] * 12 + [False] * 4, "desk-b": [True] * 16}
+    shared = write_run(tmp_path / "shared", won)
+    alone = {
+        client: write_run(tmp_path / client, {client: [place < 6 for place in range(16)]})
+        for client in won
+    }
+    lines = difference_lines(together_or_alone(SeedRuns(shared, alone)))
+    assert lines[0] == "together against alone, the same 32 held-out games (95 % interval)"
+    assert [line.split("(")[0].strip() for line in lines[1:]] == [
+        "desk-a  0.75, alone 0.38  +0.38",
+        "desk-b  1.00, alone 0.38  +0.62",
+        "all     0.88, alone 0.38  +0.50",
+    ]
+    assert max(map(len, lines)) <= 66
 
 
 @pytest.mark.slow

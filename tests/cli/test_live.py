@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from fedse.cli.live import Board, board_of, draw
+from fedse.cli.board import Board, board_of
+from fedse.cli.live import draw
 from fedse.config.schema import Config
 
 WIDE = 100
@@ -59,20 +60,26 @@ def test_without_a_first_measurement_there_is_no_change():
     assert [measure(board, 2, 41), measure(board, 3, 33)] == ["0.41", "0.33"]
 
 
-@pytest.mark.parametrize(("loads", "first"), [(True, "loading the model"), (False, "waiting for")])
+def nobody() -> dict[str, str]:
+    return {}
+
+
+@pytest.mark.parametrize(
+    ("loads", "first"), [(True, "loading the model"), (False, "waiting for 1 of 1 site: a")]
+)
 def test_only_who_loads_a_model_says_so(loads: bool, first: str):
-    board = board_of(config(), loads_model=loads)
+    board = board_of(config(), seen=None if loads else nobody)
     assert first in screen(board)
     board.take("round.started", {"round": 1, "rounds": 3})
     assert first in screen(board)
     board.take("commit.started", {"round": 1})
     assert "saving" in screen(board)
     board.take("round.committed", {"round": 1, "seconds": 5.0})
-    assert ("clients at work" if loads else "waiting for sites") in screen(board)
+    assert ("clients at work" if loads else "waiting for 1 of 1 site: a") in screen(board)
 
 
 def test_an_answer_tells_games_and_success_of_a_site_elsewhere():
-    board = board_of(config(), loads_model=False)
+    board = board_of(config(), seen=nobody)
     facts = {"bytes": 9, "buffered": 7, "loss": 0.5, "fault": "", "played": 48, "succeeded": 12}
     board.take("answer.received", {"client": "a", "round": 1, **facts})
     row = board.rows["a"]
@@ -108,3 +115,34 @@ def test_an_unfinished_bar_does_not_look_like_an_error():
     bar = shown.getvalue().splitlines()[1]
     assert "\x1b[36m" in bar
     assert not re.search(r"\x1b\[(31|35|91|95)m", bar)
+
+
+def test_an_alarm_stays_on_the_screen_until_the_next_round_is_committed():
+    board = board_of(config())
+    board.take("round.committed", {"round": 1, "seconds": 5.0})
+    board.take("alarm.raised", {"round": 1, "text": "nobody voted", "next": "fedse view last"})
+    board.take("round.started", {"round": 2, "rounds": 3})
+    assert "alarm  nobody voted; next: fedse view last" in screen(board)
+    board.take("round.committed", {"round": 2, "seconds": 5.0})
+    assert "alarm" not in screen(board)
+
+
+def test_a_quarantined_site_is_called_so():
+    board = board_of(config("a", "b"))
+    facts = {"bytes": 0, "buffered": 0, "loss": None, "played": 0, "succeeded": 0, "round": 4}
+    board.take("answer.received", {"client": "a", "fault": "quarantined: 3 strikes", **facts})
+    board.take("answer.received", {"client": "b", "fault": "rejected: too long", **facts})
+    assert [row.state for row in board.rows.values()] == ["quarantined", "excluded"]
+    assert "✖ quarantined" in screen(board)
+
+
+def test_a_coordinator_names_the_sites_it_waits_for_and_what_they_do():
+    seen = {"south": "silent", "west": "working", "north": "sent"}
+    board = board_of(config("east", "north", "south", "west"), seen=lambda: seen)
+    board.take("round.started", {"round": 1, "rounds": 3})
+    facts = {"bytes": 9, "buffered": 7, "loss": 0.5, "fault": "", "played": 48, "succeeded": 12}
+    board.take("answer.received", {"client": "north", "round": 1, **facts})
+    shown = screen(board)
+    assert "waiting for 3 of 4 sites: east, south, west" in shown
+    told = {line.split()[0]: line.split()[2] for line in shown.splitlines()[3:7]}
+    assert told == {"east": "away", "north": "voted", "south": "silent", "west": "working"}

@@ -1,6 +1,7 @@
 """`fedse federation start --metrics`: what the run's log says is served while it goes."""
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ needs("flwr", "prometheus_client")
 
 from fedse.cli.app import start
 from fedse.federation.folder import Federation
+from fedse.federation.keys import valid_until
 from fedse.flower.ops import serve_federation
 from fedse.ports import free_ports
 from tests.federation.rounds_without_sites import run_all_rounds
@@ -73,6 +75,11 @@ def test_metrics_and_health_follow_the_log_of_the_run(
     assert (json.loads(health)["well"], json.loads(health)["round"]) == (True, 3)
     assert "fedse_round 3.0" in metrics
     assert 'fedse_episodes_total{client="alpha"} 12.0' in metrics
+    for name, file in (("server", "server.pem"), ("authority", "ca.crt")):
+        ends = valid_until(scene.federation.path / "keys" / file).timestamp()
+        told = re.search(rf'certificate_expires_seconds{{certificate="{name}"}} (\S+)', metrics)
+        assert told
+        assert float(told[1]) == ends
     assert served == ["clinics"]
 
 
@@ -82,7 +89,9 @@ def test_silence_is_ill_health_only_after_a_wait_and_a_round(
     asked = []
 
     @contextmanager
-    def watched(address: str | None, patience: float) -> Iterator[list[object]]:
+    def watched(
+        address: str | None, patience: float, *, expiries: object, sites: object
+    ) -> Iterator[list[object]]:
         asked.append((address, patience))
         yield []
 

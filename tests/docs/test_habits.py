@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from fedse._version import __version__
+from fedse.store.buffer_schema import SCHEMA_VERSION as BUFFER_SCHEMA
+from fedse.store.run_folder import SCHEMA_VERSION as RUN_SCHEMA
 from tests.needs import needs
 
 needs("yaml")
@@ -43,6 +45,11 @@ def test_recipes_that_are_named_exist(name: str):
     inside = re.findall(r"`just (\w+)`|^just (\w+)", text, flags=re.M)
     assert {a or b for a, b in inside} <= set(RECIPES)
     assert inside or name.startswith("docs")
+
+
+def test_the_schemas_are_those_of_the_code():
+    told = (ROOT / "docs" / "explanation" / "releases.md").read_text()
+    assert f"carry a number, {RUN_SCHEMA} and {BUFFER_SCHEMA} today." in told
 
 
 def test_reports_ask_for_the_doctor():

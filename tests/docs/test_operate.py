@@ -128,6 +128,7 @@ def fields_told(column: str) -> dict[str, set[str]]:
 # These need a refusal, a failure or a signal. Their fields are on the page because the calls in the
 # code have them; tests/docs/test_reference.py makes the page again.
 RARE = {
+    "alarm.raised",
     "answer.abstained",
     "answer.excluded",
     "answer.late",
@@ -137,7 +138,11 @@ RARE = {
     "run.interrupted",
     "run.resumed",
     "site.paused",
+    "site.spent",
     "site.vetoed",
+    "site.withheld",
+    "sum.refused",
+    "sum.stage",
     "engine.ended",
 }
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedse.config.aggregation import AggregateSection
 from fedse.config.judging import EvalSection, GateSection, SplitsSection
-from fedse.config.schema import AggregateSection, ClientSection, Config, RunSection
+from fedse.config.schema import ClientSection, Config, RunSection
 from fedse.drivers.loop import federate
 from fedse.protocol import Delivery, Request
 from fedse.store.run import Run

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from fedse.config.aggregation import AggregateSection
 from fedse.config.judging import EvalSection
-from fedse.config.schema import AggregateSection, ClientSection, Config
+from fedse.config.schema import ClientSection, Config
 from fedse.config.schema import RunSection as RunSection
 from fedse.drivers.loop import federate
 from fedse.errors import RunError
+from fedse.events import Fact
 from fedse.protocol import Delivery, Request
 from fedse.store.run import Run
 from fedse.testing import toy_adapter, toy_spec
@@ -181,3 +183,18 @@ def test_what_a_client_measured_is_on_record_under_the_adapter_it_was_sent(tmp_p
     assert {index: sorted(run.evals(index)) for index in range(4)} == {
         index: list(NAMES) for index in range(4)
     }
+
+
+def test_a_round_in_which_nobody_votes_raises_an_alarm(tmp_path: Path):
+    raised: list[tuple[object, object]] = []
+
+    def observer(event: str, facts: dict[str, Fact]) -> None:
+        if event == "alarm.raised":
+            raised.append((facts["round"], facts["alarm"]))
+
+    settings = config(rounds=2, min_clients=3)
+    run = Run(tmp_path, settings, SPEC, clock=lambda: 0.0, observers=[observer])
+    with closing(run):
+        federate(run, Answers(abstains), clock=lambda: 0.0)
+    names = ["nothing-solved", "nobody-voted"]
+    assert raised == [(round, name) for round in (1, 2) for name in names]

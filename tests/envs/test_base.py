@@ -25,7 +25,11 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 NOT_FOUND = [
-    ("mazze", "environment 'mazze' is unknown; known are babyai, maze,", "did you mean 'maze'?"),
+    (
+        "mazze",
+        "environment 'mazze' is unknown; known are babyai, desk, maze,",
+        "did you mean 'maze'?",
+    ),
     ("refnd_desk:Desk", "there is no module 'refnd_desk' here", "did you mean 'refund_desk'?"),
     ("refund_desk:Dsek", "refund_desk has no 'Dsek'", "did you mean 'Desk'?"),
     ("refund_desk:", "refund_desk has no class named after the colon", ""),

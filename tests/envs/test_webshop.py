@@ -107,7 +107,7 @@ def test_the_short_prompt_tells_the_instruction_once() -> None:
         step = shop.step(shop.expert())
     assert [text.startswith("buy ") for text in told] == [True] + [False] * (len(told) - 1)
     assert max(map(len, told)) < 220
-    assert step == ("score 1.00", 1.0, True, True)
+    assert step == ("score 1.00", 1.0, True, True, True)
     assert shop.system_prompt == "shop"
 
 
@@ -180,15 +180,17 @@ def test_only_buying_is_rewarded_and_the_last_turn_counts() -> None:
     shop = started(max_turns=turns)
     for _ in range(turns - 1):
         shop.step(shop.expert())
+    score = "Your score (min 0.0, max 1.0)"
     assert shop.step("click[buy now]") == (
-        "Thank you for your order [SEP] Your score (min 0.0, max 1.0) [SEP] 1.00", 1.0, True, True
+        f"Thank you for your order [SEP] {score} [SEP] 1.00", 1.0, True, True, True
     )  # fmt: skip
     shop = started(max_turns=1)
     assert shop.step("click[Buy Now]") == (
-        "You have no turns left [SEP] Your score (min 0.0, max 1.0) [SEP] 0.00", 0.0, True, False
+        f"You have no turns left [SEP] {score} [SEP] 0.00", 0.0, True, False, True
     )  # fmt: skip
     with pytest.raises(EnvError):
         shop.step("search[towel]")
+    assert not started().step("buy it").valid
 
 
 def test_foreign_tasks_are_refused() -> None:

@@ -51,3 +51,9 @@ def test_the_guides_python_runs(tmp_path: Path):
 def test_the_guides_settings_are_valid(text: str, tmp_path: Path):
     (tmp_path / "guide.toml").write_text(text)
     assert load_config(tmp_path / "guide.toml").clients
+
+
+def test_desk():
+    told = run("examples/desk.py")
+    assert told.count("success\n") == 3
+    assert '> {"tool": "rule", "case": "late"}' in told

@@ -198,7 +198,7 @@ def test_the_whole_way_on_the_command_line(
     fedse("site", "resume")
     assert not read_rules(Path("site/policy.toml")).pause
     shown = json.loads(fedse("federation", "status", "--json"))
-    assert shown["sites"] == [{"name": "alpha", "state": "enrolled", "last": ""}]
+    assert shown["sites"] == [{"name": "alpha", "state": "enrolled", "now": None, "last": ""}]
     fedse("federation", "revoke", "alpha")
     assert "revoked" in fedse("federation", "status")
 

@@ -2,9 +2,11 @@
 
 import io
 import time
+import tracemalloc
 import zipfile
 from collections.abc import Iterable
 from contextlib import closing
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +20,7 @@ from flwr.app import Message, RecordDict
 from flwr.cli.build import build_fab_from_disk
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 from flwr.supercore.protobuf import translation
+from flwr.supercore.protobuf.client import ProtobufClient
 
 from fedse.adapters.base import adapter_spec
 from fedse.config.schema import Config
@@ -62,7 +65,7 @@ def sent(content: RecordDict) -> int:
 def test_the_preview_has_the_fields_and_the_bytes_of_a_real_reply(spec: AdapterSpec):
     shown = preview(spec, place=2)
     stats = ClientStats(played=3, succeeded=1, loss=0.1, buffered=9, eval_played=4, steps=1)
-    real = reply_content(SiteReply(stats, toy_adapter(spec, 1).to_bytes(), client=2))
+    real = reply_content(SiteReply(stats, toy_adapter(spec, 1).to_bytes(), client=2), salt=5)
     assert [field.name for field in shown.numbers] == list(real[REPLY])
     assert [field.kind for field in shown.numbers] == [
         type(v).__name__ for v in real[REPLY].values()
@@ -70,14 +73,14 @@ def test_the_preview_has_the_fields_and_the_bytes_of_a_real_reply(spec: AdapterS
     assert shown.adapter_bytes == len(real[ADAPTER][ADAPTER].data) == spec.nbytes
     assert sum(part.bytes for part in shown.parts) == shown.bytes
     values = {field.name: field.example for field in shown.numbers}
-    place, fault = values.pop("client"), values.pop("fault")
+    place, fault, salt = (values.pop(name) for name in ("client", "fault", "salt"))
     stats = ClientStats.model_validate(values)
     same = SiteReply(stats, toy_adapter(spec, 7).to_bytes(), Fault(fault), place)
-    assert sent(reply_content(same)) == shown.bytes
+    assert sent(reply_content(same, salt=salt)) == shown.bytes
     assert shown.bytes - 100 < sent(real) <= shown.bytes_at_most
     most = ClientStats.model_validate({**values, **dict.fromkeys(INTEGERS, MAX_COUNT)})
     longest = SiteReply(most, toy_adapter(spec, 7).to_bytes(), client=place)
-    assert sent(reply_content(longest)) == shown.bytes_at_most
+    assert sent(reply_content(longest, salt=salt)) == shown.bytes_at_most
 
 
 def test_the_examples_can_be_told_apart_and_a_server_would_take_them():
@@ -85,7 +88,7 @@ def test_the_examples_can_be_told_apart_and_a_server_would_take_them():
     assert len({*numbers.values()}) == len(numbers)
     silent = ClientStats().model_dump()
     assert [name for name, value in numbers.items() if value == silent[name]] == []
-    content = reply_content(SiteReply(EXAMPLE, b"1234"))
+    content = reply_content(SiteReply(EXAMPLE, b"1234"), salt=5)
     assert read_reply(content, max_bytes=4).stats == EXAMPLE
 
 
@@ -161,6 +164,56 @@ def test_another_bundle_is_not_unpacked(tmp_path: Path, change):
     assert str(refusal.value) == bundle_guard.REFUSED
 
 
+def zipped(name: str, content: bytes, method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", method) as archive:
+        archive.writestr(name, content)
+    return packed.getvalue()
+
+
+HUGE = bytes(64 << 20)
+
+
+def lying(size: int) -> bytes:
+    """A bundle whose directory says that a file of 64 MB has `size` bytes."""
+    return zipped("a.py", HUGE).replace(len(HUGE).to_bytes(4, "little"), size.to_bytes(4, "little"))
+
+
+BOMBS = {
+    "a huge file": zipped("a.py", HUGE),
+    "a huge file that says it is small": lying(9),
+    "a huge file in a compression that is unpacked at once": zipped(
+        "a.py", HUGE, zipfile.ZIP_BZIP2
+    ),
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS.keys())
+def test_a_bundle_that_unpacks_to_much_is_refused_before_it_does(bomb: bytes):
+    assert len(bomb) < 1 << 17
+    tracemalloc.start()
+    try:
+        with pytest.raises(WireError, match="app bundle"):
+            contents_digest(bomb)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 << 20
+
+
+def test_of_a_bundle_that_is_too_large_a_supernode_reads_no_settings():
+    read = bundle_guard.only_small(lambda bundle, run: {"run-dir": "of the server"})
+    assert read(BOMBS["a huge file"], None) == {}
+    assert read(zipped("a.py", b"small"), None) == {"run-dir": "of the server"}
+    loop = import_module(bundle_guard.LOOP)
+    assert bundle_guard.READ in loop._pull_and_store_message.__code__.co_names
+
+
+def test_a_name_cannot_stand_for_two_lines_of_the_digest():
+    with pytest.raises(WireError, match="line break"):
+        contents_digest(zipped("a.py 00\nb.py", b""))
+
+
 def test_how_a_bundle_is_compressed_does_not_matter(tmp_path: Path):
     fab = build_fab_from_disk(write_app(tmp_path))
     assert contents_digest(rezipped(fab, {}, zipfile.ZIP_STORED)) == own_digest()
@@ -168,15 +221,14 @@ def test_how_a_bundle_is_compressed_does_not_matter(tmp_path: Path):
 
 def test_flower_unpacks_by_the_name_that_is_guarded(monkeypatch: pytest.MonkeyPatch):
     """The guard replaces a name in Flower's module; here that name is what Flower calls."""
-    from importlib import import_module
-
     runtime = import_module(bundle_guard.RUNTIME)
     assert bundle_guard.UNPACK in runtime.run_clientapp.__code__.co_names
     started = []
     cli = import_module("flwr.supernode.cli.flwr_clientapp")
     monkeypatch.setattr(runtime, bundle_guard.UNPACK, getattr(runtime, bundle_guard.UNPACK))
+    monkeypatch.setattr(ProtobufClient, "__init__", ProtobufClient.__init__)
     monkeypatch.setattr(cli, "flwr_clientapp", lambda: started.append(True))
-    bundle_guard.main("0" * 64)
+    bundle_guard.main("0" * 64, "/run/node.sock")
     assert started == [True]
     with pytest.raises(WireError, match="not the one"):
         getattr(runtime, bundle_guard.UNPACK)(b"")
@@ -195,7 +247,9 @@ def test_the_proxy_knows_all_fleet_routes_of_this_flower():
 
 
 def test_the_proxy_passes_on_only_what_it_names():
-    text = nginx_config(Path("/srv/fed"), host="fed.example.org", port=8443, link_port=8000)
+    text = nginx_config(
+        Path("/srv/fed"), host="fed.example.org", port=8443, link_port=8000, sites=5
+    )
     passed = [line.split() for line in text.splitlines() if "proxy_pass" in line]
     assert len(passed) == len(FLEET_ROUTES)
     for words in passed:
@@ -231,7 +285,8 @@ class FakeGrid:
     def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
         asked = [self._asked[i] for i in message_ids]
         return [
-            Message(reply_content(self._replies[m.metadata.dst_node_id]), reply_to=m) for m in asked
+            Message(reply_content(self._replies[m.metadata.dst_node_id], salt=5), reply_to=m)
+            for m in asked
         ]
 
 
@@ -270,7 +325,7 @@ def vote(place: int) -> SiteReply:
     return SiteReply(ClientStats(played=1), toy_adapter(SPEC, place).to_bytes(), client=place)
 
 
-@pytest.mark.parametrize("number", [Fault.PAUSED, Fault.VETOED])
+@pytest.mark.parametrize("number", [Fault.PAUSED, Fault.VETOED, Fault.WITHHELD])
 def test_a_paused_or_vetoing_site_abstains_and_the_others_decide(
     run: Run, tmp_path: Path, number: Fault
 ):
@@ -306,7 +361,7 @@ def test_every_other_number_excludes_with_its_own_words(run: Run, number: Fault)
     assert got.fault.startswith(number.words)
 
 
-@pytest.mark.parametrize("fault", [Fault.NONE, Fault.PAUSED, Fault.VETOED])
+@pytest.mark.parametrize("fault", [Fault.NONE, Fault.PAUSED, Fault.VETOED, Fault.WITHHELD])
 def test_a_node_speaks_for_the_site_it_was_enrolled_as_and_for_no_other(run: Run, fault: Fault):
     replies = {"alpha": vote(0), "beta": vote(2)._replace(fault=fault), "gamma": vote(2)}
     got = heard(run, replies)

@@ -20,7 +20,7 @@ needs("flwr")
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
 from fedse.aggregate.validate import parse_adapter
-from fedse.config.schema import AggregateSection
+from fedse.config.aggregation import AggregateSection
 from fedse.errors import AdapterRejected, WireError
 from fedse.flower.messages.wire import ADAPTER, RAW, REPLY, read_reply, reply_content
 from fedse.testing import toy_adapter, toy_spec
@@ -195,7 +195,7 @@ def test_a_reply_is_as_agreed_or_a_wire_error():
         except WireError:
             continue
         accepted += 1
-        again = reply_content(reply)
+        again = reply_content(reply, salt=content[REPLY]["salt"])
         assert typed(again[REPLY]) == typed(content[REPLY])
         assert again[ADAPTER] == content[ADAPTER]
     assert 500 < accepted < RECORD_MUTANTS / 2

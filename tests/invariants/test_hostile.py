@@ -20,7 +20,7 @@ needs("flwr")
 
 from fedse.aggregate.validate import cap_lessons, parse_adapter, shrink_to_bound
 from fedse.committed import RoundResult
-from fedse.config.schema import AggregateSection
+from fedse.config.aggregation import AggregateSection
 from fedse.drivers.loop import federate
 from fedse.errors import AdapterRejected, RunError
 from fedse.events import silent

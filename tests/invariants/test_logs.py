@@ -15,6 +15,7 @@ from fedse.config.schema import Config
 from fedse.drivers.run import run_local
 from fedse.protocol import Request
 from fedse.site import worker
+from fedse.site.log import log_to
 from fedse.site.worker import ServedSites, exchange
 from fedse.store.run import Run
 from fedse.testing import open_toy_site, toy_adapter, toy_spec
@@ -54,7 +55,7 @@ class Frames:
 def logged(tmp_path: Path) -> Iterator[Path]:
     """A site's home whose worker.log takes what the worker says."""
     before, home = (worker.log.level, worker.log.propagate), tmp_path / "alpha"
-    worker._log_to(home)
+    log_to(home, worker.log)
     yield home
     for handler in list(worker.log.handlers):
         if isinstance(handler, logging.FileHandler):

@@ -12,8 +12,9 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results" / "mutations.json"
 MUTATIONS = read_table()
 ROOMS = {
-    "adapters", "agent", "aggregate", "config", "course.py", "drivers", "federation", "flower",
-    "ledger", "method", "models", "processes", "site", "stats", "store", "train", "types.py",
+    "adapters", "agent", "aggregate", "audit", "config", "course.py", "drivers", "envs",
+    "federation", "flower", "ledger", "method", "models", "privacy", "processes", "redact",
+    "results", "secure_sum", "serve", "site", "stats", "store", "train", "tree", "types.py",
 }  # fmt: skip
 
 

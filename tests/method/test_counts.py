@@ -30,8 +30,15 @@ def test_repeated_episodes_are_counted_once():
 
 def test_outcomes_are_counted_apart():
     played = [episode("a"), episode("a", outcome="broken"), episode("b", outcome="truncated")]
-    found = count_episodes([*played, episode("b", outcome="failure")])
+    found = count_episodes([*played, episode("b", outcome="failure")], new_tokens=8)
     counts = (found.played, found.succeeded, found.broken, found.truncated)
     assert counts == (4, 1, 1, 1)
     assert found.entropy == pytest.approx(log(2))
     assert found.distinct == 0.5
+
+
+def test_replies_that_fill_their_room_and_those_without_an_action_are_counted():
+    turns = tuple(Turn(observation="", action="a", action_ids=(5,) * n) for n in (1, 3, 4))
+    long = episode().model_copy(update={"turns": turns, "invalid_turns": 2})
+    found = count_episodes([long, episode("b")], new_tokens=3)
+    assert (found.replies, found.unread, found.cut) == (4, 2, 2)

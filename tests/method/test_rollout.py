@@ -3,7 +3,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from fedse.agent.policy import Dialogue, Reply, ScriptedPolicy
+from fedse.agent.policy import BeatingPolicy, Dialogue, Reply, ScriptedPolicy
 from fedse.envs.base import Step
 from fedse.errors import EnvError
 from fedse.method.rollout import (
@@ -219,3 +219,17 @@ def test_a_world_that_breaks_when_it_is_closed_is_named(monkeypatch: pytest.Monk
     monkeypatch.setattr(Breaks, "broken_in", "close")
     with pytest.raises(EnvError, match=r"^coin.close: RuntimeError: closed$"):
         play(Breaks, ScriptedPolicy(lambda d, s: "heads"))
+
+
+def test_every_answer_of_a_world_is_a_sign_of_life():
+    beats: list[int] = []
+    _, played = play(CoinWorld, Counting(), beat=lambda: beats.append(1))
+    assert len(beats) == len(played) + sum(len(episode.turns) for episode in played)
+
+
+def test_a_watched_policy_says_the_same_and_tells_of_each_call():
+    beats, policy = [], Counting()
+    watched = BeatingPolicy(policy, lambda: beats.append(1))
+    assert watched.name == "counting"
+    assert play(CoinWorld, watched) == play(CoinWorld, Counting())
+    assert len(beats) == len(policy.batches)

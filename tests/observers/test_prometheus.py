@@ -12,7 +12,8 @@ from fedse.config.judging import EvalSection
 from fedse.config.schema import ClientSection, Config, RolloutSection
 from fedse.config.schema import RunSection as RunSection
 from fedse.drivers.run import run_local
-from fedse.observers.prometheus import Watch, monitored
+from fedse.observers.health import Watch
+from fedse.observers.prometheus import monitored
 from fedse.store.run import Run
 from fedse.testing import open_toy_site, toy_spec
 

@@ -184,7 +184,7 @@ def test_health_is_a_200_from_whom_the_authority_vouches_for(
 
 
 def test_the_newest_logs_of_a_name_are_kept_and_no_others(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(processes, "KEPT_LOGS", 2)
+    monkeypatch.setattr("fedse.processes.log_files.KEPT_LOGS", 2)
     (tmp_path / "run-x.log").write_text("of somebody else")
     with Processes(tmp_path, {}) as running:
         logs = [running.succeed({"run": python(f"print({i})")}, seconds=20) for i in range(4)]

@@ -15,7 +15,7 @@ import pytest
 from fedse.processes import group as processes
 from fedse.processes import orphans
 from fedse.processes.group import Processes
-from fedse.processes.orphans import born, end_orphans, identify, lives
+from fedse.processes.orphans import born, end_orphans, identify, lives, names_running
 from tests.needs import lacking
 
 if not orphans._BOOT.exists():
@@ -70,6 +70,7 @@ def test_a_whole_group_that_was_left_is_ended_and_forgotten(
     monkeypatch.setattr(processes, "END_SECONDS", 1.0)
     pid = left_by_a_killed_owner(tmp_path, code)
     assert len(group(pid)) == 2
+    assert names_running(tmp_path) == set()
     with Processes(tmp_path, os.environ) as running:
         assert running.end_orphans() == ["worker"]
         assert group(pid) == []
@@ -147,6 +148,7 @@ def test_what_a_living_owner_runs_is_left_alone(tmp_path: Path):
         )
         assert done.stdout == "[]\n"
         assert started.process.poll() is None
+        assert names_running(tmp_path) == {"superlink"}
         (roll,) = tmp_path.glob("running-*.json")
         assert [each["name"] for each in json.loads(roll.read_text())["running"]] == ["superlink"]
     assert list(tmp_path.glob("running-*")) == []

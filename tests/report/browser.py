@@ -68,7 +68,11 @@ class Page:
 
     def open(self, file: Path) -> None:
         """The page is loaded and all figures that can be seen are drawn."""
-        self.call("Page.navigate", url=file.resolve().as_uri())
+        self.open_url(file.resolve().as_uri())
+
+    def open_url(self, url: str) -> None:
+        """The page at `url` is loaded and says that it is ready."""
+        self.call("Page.navigate", url=url)
         self.wait("document.documentElement?.dataset.ready === 'yes'")
 
     def wait(self, expression: str) -> None:
@@ -87,12 +91,13 @@ class Page:
 
 
 @contextmanager
-def browser(program: str, home: Path) -> Iterator[Page]:
-    """A tab of a Chromium that can reach no host, with a profile of its own in `home`."""
+def browser(program: str, home: Path, *, reaches: str = "") -> Iterator[Page]:
+    """A tab of a Chromium that can reach no host but `reaches`, with its own profile in `home`."""
+    rules = "MAP * ~NOTFOUND" + (f", EXCLUDE {reaches}" if reaches else "")
     command = [
         program, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run",
         "--disable-background-networking", "--disable-component-update", "--hide-scrollbars",
-        "--host-resolver-rules=MAP * ~NOTFOUND", "--remote-debugging-port=0",
+        f"--host-resolver-rules={rules}", "--remote-debugging-port=0",
         f"--user-data-dir={home}", "about:blank",
     ]  # fmt: skip
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 
 from fedse.cli.app import start
 from fedse.committed import Exclusion
@@ -16,9 +17,11 @@ from fedse.config.schema import BufferSection, ClientSection, Config
 from fedse.report.facts import RunFacts, read_facts, with_distinct_labels
 from fedse.report.headline import headline
 from fedse.report.page import render, safe_json, written
+from fedse.report.paired import which_is_better
 from fedse.report.tables import Column
 from fedse.store.run_folder import create_run
 from tests.report.runs import NOW, made_up
+from tests.run_folders import write_run
 
 CLIENTS = {"a": "maze", "b": "wordle"}
 HOSTILE = "</script><img src=x onerror=alert(1)><!--"
@@ -248,3 +251,32 @@ def test_command_without_jinja2(tmp_path: Path, capsys, monkeypatch):
     assert "jinja2" in told
     assert "hint: pip install 'fed-se[report]'" in told
     assert not (tmp_path / "made-up" / "report.html").exists()
+
+
+def test_several_runs_are_told_which_is_better(tmp_path: Path):
+    """Game by game, as `fedse compare` tells it; where that is impossible, why."""
+    won = {"x": [True] * 15 + [False], "y": [place < 4 for place in range(16)]}
+    paths = [write_run(tmp_path / name, {"maze-a": games}) for name, games in won.items()]
+    facts = [SimpleNamespace(summary=SimpleNamespace(path=str(path))) for path in paths]
+    section = which_is_better(facts)  # type: ignore[arg-type]
+    assert section.lead.startswith("y is worse than x by 0.69")
+    assert section.table is not None
+    assert [row[:4] for row in section.table.rows] == [["x", 1, 16, 0.9375], ["y", 1, 16, 0.25]]
+    alone = which_is_better(facts[:1])  # type: ignore[arg-type]
+    assert alone.lead == "These runs cannot be compared: expected at least 2 runs, got 1."
+
+
+def test_a_result_becomes_a_list_on_a_telephone(tmp_path: Path):
+    page = render([made_up(tmp_path, rounds=2, clients=CLIENTS)], now=MADE)
+    assert '<table class="stacks">' in page
+    assert 'data-title="change"' in page
+
+
+def test_alarms_are_on_the_first_screen_with_their_rounds(tmp_path: Path):
+    facts = made_up(tmp_path, rounds=2, clients=CLIENTS)
+    stats = {
+        c: one.model_copy(update={"succeeded": 0}) for c, one in facts.results[0].stats.items()
+    }
+    bad = tuple(result.model_copy(update={"stats": stats}) for result in facts.results)
+    (note,) = headline(replace(facts, results=bad)).unsure
+    assert note.startswith("Alarm in rounds 1 to 2: every client: none of 64 games was solved")

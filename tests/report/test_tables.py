@@ -1,11 +1,13 @@
 """The tables say what the run recorded, and figures never leave anything out of their scale."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedse.committed import Exclusion
 from fedse.report.charts import SERIES, named_rounds, round_span
 from fedse.report.figures import groups, shared_out
 from fedse.report.several import difference_table, final_table, flat
@@ -86,6 +88,14 @@ def test_who_did_not_count_has_no_values_but_a_reason(facts):
     assert [row[2:] for row in drift_table(facts).rows if row[:2] == [10, "c"]] == [[None, None]]
     told = ["c", "excluded", "rejected: expected 4 bytes, got <b>5</b>"]
     assert missing_table(facts).rows == [[5, *told], [10, *told]]
+
+
+@pytest.mark.parametrize("kind", ["quarantined", "revoked", "suspected"])
+def test_who_is_out_for_another_reason_is_called_so(facts, kind: str):
+    out = Exclusion(client="c", kind=kind, reason="three strikes")
+    last = facts.results[-1].model_copy(update={"excluded": (out,)})
+    rows = missing_table(replace(facts, results=(last,))).rows
+    assert rows == [[10, "c", kind, "three strikes"]]
 
 
 def test_stages_are_the_sum_over_clients(facts):

@@ -11,12 +11,15 @@ from fedse.config.schema import ClientSection, Config, RunSection
 from fedse.config.training import WarmstartSection
 from fedse.results.outcome import RunResult
 from fedse.stats.rates import Rate, change
+from fedse.types import ClientStats
 
 
-def result(warm: int, won: list[int]) -> RunResult:
+def result(warm: int, won: list[int], stats: dict[str, ClientStats] | None = None) -> RunResult:
     """A run whose adapter after round i solved won[i] of 20 games."""
     rounds = tuple(
-        RoundResult.model_construct(index=i, seconds=1.0, bytes_up=0, bytes_down=0)
+        RoundResult.model_construct(
+            index=i, seconds=1.0, bytes_up=0, bytes_down=0, voters=("a",), stats=stats or {}
+        )
         for i in range(1, len(won))
     )
     return RunResult(
@@ -63,3 +66,13 @@ def test_both_adapters_are_told_side_by_side_where_they_were_measured():
     row = told[told.index(head) + 1]
     assert head.split("  ")[-1] == "home, personal"
     assert row.split() == ["a", "0.70", "0.25", "0.45"]
+
+
+def test_an_alarm_of_the_last_round_ends_the_result():
+    mute = ClientStats(played=4, succeeded=1, replies=9, unread=9)
+    plain = result_json(result(0, [0, 0], {"a": mute}))
+    assert [alarm["name"] for alarm in plain["alarms"]] == ["no-action"]
+    text = "a: the environment found no action in 9 of 9 replies"
+    next_line = "  next     fedse view last --round 1"
+    assert result_text(plain).splitlines()[-2:] == [f"ALARM      {text}", next_line]
+    assert result_json(result(0, [0, 0]))["alarms"] == []

@@ -9,7 +9,9 @@ from typing import Any
 
 import httpx
 
-from fedse.agent.policy import Dialogue, Reply
+from fedse.adapters.base import base_path
+from fedse.agent.policy import Dialogue, Policy, Reply, keeps_shapes
+from fedse.agent.prompt import Encoder
 from fedse.method.rollout import Game
 from fedse.serve.batch_queue import BatchQueue
 from fedse.serve.endpoint import OpenEndpoint, listening
@@ -46,6 +48,36 @@ class Letters:
         return Reply(text, tuple(map(ord, dialogue.observation)), (*map(ord, text), END))
 
 
+def _letters() -> dict[str, int]:
+    """ASCII -> its token in the tiny model, whose file writes two of them in other signs."""
+    vocabulary = json.loads((base_path("tiny") / "tokenizer.json").read_text())["model"]["vocab"]
+    signs = {" ": "\u0120", "\n": "\u010a"}
+    return {chr(i): vocabulary.get(signs.get(chr(i), chr(i)), END) for i in range(128)}
+
+
+LETTERS = _letters()
+
+
+class Spelling:
+    """A policy that says what it is told to, one token per byte: never as a tokenizer would."""
+
+    name = "spelling"
+
+    def __init__(self, encoder: Encoder, *texts: str) -> None:
+        self.encoder, self.texts = encoder, list(texts)
+        self.seen: list[Dialogue] = []
+        self.sampled: list[tuple[int, ...]] = []
+
+    def act(self, dialogues: Sequence[Dialogue], *, seed: int) -> list[Reply | None]:
+        return [self._reply(dialogue) for dialogue in dialogues]
+
+    def _reply(self, dialogue: Dialogue) -> Reply:
+        ids = (*map(LETTERS.__getitem__, self.texts.pop(0)), self.encoder.end_id)
+        self.seen.append(dialogue)
+        self.sampled.append(ids)
+        return Reply(self.encoder.text(ids), self.encoder.context(dialogue), ids)
+
+
 class Running:
     """An endpoint with a policy behind it, and the requests a program would make."""
 
@@ -62,7 +94,9 @@ class Running:
 
 
 @contextmanager
-def endpoint(policy: Letters, *, max_turns: int = 9, batch: int = 1) -> Iterator[Running]:
+def endpoint(
+    policy: Policy, *, max_turns: int = 9, batch: int = 1, encoder: Encoder | None = None
+) -> Iterator[Running]:
     episodes, desk = Episodes(GAMES, max_turns=max_turns), BatchQueue(batch=batch, window=1.0)
     over = threading.Event()
 
@@ -70,7 +104,7 @@ def endpoint(policy: Letters, *, max_turns: int = 9, batch: int = 1) -> Iterator
         while not over.is_set():
             desk.answer_some(policy, seed=0, patience=0.01, expected=lambda: batch)
 
-    with listening(episodes, desk) as at:
+    with listening(episodes, desk, encoder, shapes=keeps_shapes(policy)) as at:
         answering = threading.Thread(target=answer)
         answering.start()
         try:

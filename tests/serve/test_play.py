@@ -12,12 +12,13 @@ from tests.needs import needs
 
 needs("starlette", "uvicorn")
 
+from fedse.agent.calls import Said
 from fedse.agent.policy import Dialogue, Reply
 from fedse.envs.base import make_env
 from fedse.errors import ConfigError, EnvError
 from fedse.method.rollout import choose_games
 from fedse.serve.batch_queue import BatchQueue
-from fedse.serve.chat import Conversation, ShownAndAnswered
+from fedse.serve.conversation import Conversation, ShownAndAnswered, asked
 from fedse.serve.play import play_program
 from fedse.serve.program import Program
 from fedse.serve.record import RecordedEpisode
@@ -173,13 +174,14 @@ def test_answers_that_are_not_ours_are_given_as_the_template_would() -> None:
     from fedse.agent.loaded import load_base
 
     base = load_base(base_path("tiny"))
-    past = (ShownAndAnswered("at 1 1", "up"), ShownAndAnswered("at 2 1", "down"))
+    said = (("at 1 1", "up"), ("at 2 1", "down"))
+    past = tuple(ShownAndAnswered(asked(shown), Said(answer)) for shown, answer in said)
     episode = RecordedEpisode(GAMES[0], max_turns=3, opened=0.0)
-    question = episode.ask(Conversation("maze", past, "at 3 1"), base.encoder)
+    question = episode.ask(Conversation("maze", past, asked("at 3 1")), base.encoder)
     context = base.encoder.context(question.dialogue)
     episode.take(question, Reply("left", context, base.encoder.action("left")))
     messages = [{"role": "system", "content": "maze"}]
-    for shown, answered in past:
+    for shown, answered in said:
         messages += [user(shown), bot(answered)]
     messages += [user("at 3 1"), bot("left")]
     text = base.tokenizer.apply_chat_template(messages, tokenize=False)
@@ -187,5 +189,7 @@ def test_answers_that_are_not_ours_are_given_as_the_template_would() -> None:
     assert turn.context_ids + turn.action_ids == tuple(
         base.tokenizer.encode(text, add_special_tokens=False)
     )
-    again = Conversation("maze", (*past, ShownAndAnswered("at 3 1", "left")), "at 4 1")
+    again = Conversation(
+        "maze", (*past, ShownAndAnswered(asked("at 3 1"), Said("left"))), asked("at 4 1")
+    )
     assert episode.ask(again, base.encoder).kept == episode.turns

@@ -14,15 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedse.adapters.base import initial_adapter
 from fedse.agent.policy import Dialogue, ScriptedPolicy
 from fedse.config.judging import SplitsSection
 from fedse.config.schema import Config
-from fedse.errors import ConfigError, FedSEError, WireError
+from fedse.errors import ConfigError, EnvError, FedSEError, WireError
 from fedse.faults import Fault
 from fedse.method.site import Site
 from fedse.protocol import Request, SiteReply
 from fedse.site.gate import handle_request
 from fedse.site.rules import (
+    VETO_DROP,
     RuleRefusal,
     SiteRules,
     first_rules,
@@ -98,7 +100,8 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     def make_policy(adapter: Adapter, temperature: float) -> ScriptedPolicy:
         def choose(dialogue: Dialogue, seed: int) -> str:
             first = dialogue.turns[0].observation if dialogue.turns else dialogue.observation
-            lost = first in validation[wins[adapter.digest] :]
+            # The base model, which no test has named, wins nothing unless a test says so.
+            lost = first in validation[wins.get(adapter.digest, 0) :]
             return "edge" if lost else "heads"
 
         return ScriptedPolicy(choose, name=adapter.digest)
@@ -117,7 +120,9 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
         return plain_fit(*given)
 
     site = replace(site, make_policy=make_policy, play=play, fit=fit)
-    rules = first_rules(CONFIG, adapter_bytes=SPEC.nbytes).model_copy(update={"veto_games": 8})
+    rules = first_rules(CONFIG, adapter_bytes=SPEC.nbytes).model_copy(
+        update={"veto_games": 8, "veto_drop": None}
+    )
     write_rules(tmp_path / "policy.toml", rules)
     yield Bench(site, tmp_path / "policy.toml", done, wins)
     site.buffer.close()
@@ -343,7 +348,7 @@ def test_a_veto_evaluates_nothing_that_was_not_agreed(bench: Bench, change: str)
 
 @pytest.mark.parametrize("policy", [True, False], ids=["with rules", "without rules"])
 def test_a_round_that_is_over_is_not_worked_on_again(bench: Bench, policy: bool):
-    """But what is in the outbox is answered, and the newest round can be asked anew."""
+    """But what is in the outbox is answered; without rules the newest can be asked anew."""
     bench = bench if policy else bench._replace(policy=None)
     first, second, other = (bench.adapter(8) for _ in range(3))
     known = bench.ask(request_for(first, 1), first)
@@ -355,8 +360,14 @@ def test_a_round_that_is_over_is_not_worked_on_again(bench: Bench, policy: bool)
         assert refusal.value.exit_code == Fault.STALE == 35
     assert bench.ask(request_for(first, 1), first) == known
     assert bench.done == []
-    assert bench.ask(request_for(other, 3), other).fault == 0
-    assert "fit" in bench.done
+    if not policy:
+        assert bench.ask(request_for(other, 3), other).fault == 0
+        assert "fit" in bench.done
+        return
+    with pytest.raises(RuleRefusal, match="another adapter") as refusal:
+        bench.ask(request_for(other, 3), other)
+    assert refusal.value.exit_code == Fault.OTHER_ADAPTER == 36
+    assert bench.done == []
 
 
 def test_after_the_last_evaluation_no_round_is_worked_on_again(bench: Bench):
@@ -377,6 +388,160 @@ def test_the_owner_may_let_a_server_go_back(bench: Bench):
     got = bench.ask(request_for(other, 1), other)
     assert got.fault == Fault.NONE
     assert got.adapter is not None
+
+
+ORACLE = {
+    "another adapter": {},
+    "another adapter, only measured": {"train": False},
+    "another adapter, only trained": {"evaluate": False},
+}
+
+
+@pytest.mark.parametrize("change", ORACLE.values(), ids=ORACLE.keys())
+def test_a_round_is_worked_on_with_one_adapter(bench: Bench, change):
+    """A server that could send many would learn from each answer what the site learned from."""
+    first, other = bench.adapter(8), bench.adapter(8)
+    known = bench.ask(request_for(first, 2), first)
+    bench.done.clear()
+    for _ in range(2):
+        with pytest.raises(RuleRefusal, match="another adapter than before") as refusal:
+            bench.ask(request_for(other, 2, **change), other)
+        assert refusal.value.exit_code == Fault.OTHER_ADAPTER
+    assert bench.done == []
+    assert bench.ask(request_for(first, 2), first) == known
+    assert bench.ask(request_for(other, 3), other).fault == 0, "the next round goes on"
+
+
+def test_a_round_that_broke_can_be_asked_again_with_its_adapter_only(bench: Bench):
+    """It is counted before the work begins, so no crash gives a second try with another."""
+    first, other = bench.adapter(8), bench.adapter(8)
+
+    def breaks(*_: object, **__: object) -> list[Trajectory]:
+        raise EnvError("the world is away")
+
+    broken = bench._replace(site=replace(bench.site, play=breaks))
+    with pytest.raises(EnvError):
+        broken.ask(request_for(first, 1), first)
+    with pytest.raises(RuleRefusal, match="another adapter"):
+        bench.ask(request_for(other, 1), other)
+    assert bench.ask(request_for(first, 1), first).fault == 0
+
+
+def test_a_request_that_was_never_agreed_costs_nothing(bench: Bench):
+    first, other = bench.adapter(8), bench.adapter(8)
+    with pytest.raises(WireError):
+        bench.ask(request_for(other, 1), first)
+    assert bench.ask(request_for(first, 1), first).fault == 0
+
+
+def test_no_more_answers_than_max_rounds_leave_whatever_the_server_asks(bench: Bench):
+    bench.rule(earlier_rounds=True)
+    answers = []
+    for number in range(3 * ROUNDS):
+        adapter = bench.adapter(8)
+        try:
+            bench.ask(request_for(adapter, 1 + number % ROUNDS), adapter)
+            answers.append(0)
+        except RuleRefusal as refusal:
+            answers.append(refusal.exit_code)
+    assert answers == [0] * ROUNDS + [Fault.TOO_MANY_ROUNDS] * 2 * ROUNDS
+    assert bench.done.count("fit") == ROUNDS
+    last = bench.adapter(8)
+    assert bench.ask(request_for(last, ROUNDS + 1, train=False), last).fault == 0
+    bench.rule(max_rounds=ROUNDS + 2)
+    again = bench.adapter(8)
+    assert bench.ask(request_for(again, 1), again).adapter is not None
+
+
+def test_an_honest_run_fits_into_its_budget(bench: Bench):
+    for round in range(1, ROUNDS + 1):
+        adapter = bench.adapter(8)
+        assert bench.ask(request_for(adapter, round), adapter).adapter is not None
+        assert bench.ask(request_for(adapter, round), adapter).adapter is not None
+    last = bench.adapter(8)
+    assert bench.ask(request_for(last, ROUNDS + 1, train=False), last).fault == 0
+
+
+def test_as_many_merged_adapters_are_tried_in_a_round_as_the_gate_needs(bench: Bench):
+    """The one before, the new one, and for each liar the new one without each of the votes."""
+    most = 2 + CONFIG.gate.liars * len(CONFIG.clients)
+    first = bench.adapter(8)
+    bench.ask(request_for(first, 1), first)
+    asked = {"train": False, "evaluate": False, "validate_only": True}
+    for _ in range(most):
+        tried = bench.adapter(8)
+        assert bench.ask(request_for(tried, 1, **asked), tried).fault == 0
+    tried = bench.adapter(8)
+    with pytest.raises(RuleRefusal, match="another adapter"):
+        bench.ask(request_for(tried, 1, **asked), tried)
+
+
+SKIPS = [(None, 5, True), (0, 2, True), (0, 3, False), (2, 4, True), (2, 5, False)]
+
+
+@pytest.mark.parametrize(("skipped", "then", "allowed"), SKIPS)
+def test_the_owner_may_bound_how_many_rounds_are_skipped(bench: Bench, skipped, then, allowed):
+    bench.rule(max_skipped=skipped)
+    first, next_ = bench.adapter(8), bench.adapter(8)
+    assert bench.ask(request_for(first, 1), first).fault == 0
+    if allowed:
+        assert bench.ask(request_for(next_, then), next_).fault == 0
+        return
+    with pytest.raises(RuleRefusal, match=f"max_skipped is {skipped}") as refusal:
+        bench.ask(request_for(next_, then), next_)
+    assert refusal.value.exit_code == Fault.TOO_FAR_AHEAD == 37
+    assert bench.ask(request_for(next_, 2), next_).fault == 0, "the honest round is not lost"
+
+
+def test_a_sites_first_round_may_be_any(bench: Bench):
+    bench.rule(max_skipped=0)
+    adapter = bench.adapter(8)
+    assert bench.ask(request_for(adapter, 4), adapter).fault == 0
+
+
+def base_wins(bench: Bench, wins: int) -> Adapter:
+    base = initial_adapter(SPEC, seed=CONFIG.run.seed)
+    bench.wins[base.digest] = wins
+    return base
+
+
+def test_a_new_site_has_a_veto_where_there_are_games_for_it():
+    with_games = first_rules(CONFIG, adapter_bytes=SPEC.nbytes)
+    assert with_games.veto_drop == VETO_DROP == 0.2
+    none = CONFIG.model_copy(update={"splits": SplitsSection()})
+    assert first_rules(none, adapter_bytes=SPEC.nbytes).veto_drop is None
+
+
+@pytest.mark.parametrize("wins", [0, 4, 6, 8])
+def test_the_first_adapter_is_compared_with_the_base_model(bench: Bench, wins: int):
+    bench.rule(veto_drop=0.25)
+    base_wins(bench, 8)
+    first = bench.adapter(wins)
+    vetoed = wins < 6
+    got = bench.ask(request_for(first, 1), first)
+    assert got.fault == (Fault.VETOED if vetoed else Fault.NONE)
+    assert (got.adapter is None) == vetoed
+    assert bench.done.count("play validation") == 1
+    assert bench.done.count("play validation-base") == 1
+
+
+def test_small_steps_do_not_lead_below_the_base_model(bench: Bench):
+    bench.rule(veto_drop=0.25)
+    base_wins(bench, 6)
+    faults = []
+    for round, wins in enumerate((7, 6, 5, 4, 3), 1):
+        adapter = bench.adapter(wins)
+        faults.append(bench.ask(request_for(adapter, round), adapter).fault)
+    assert faults == [0, 0, 0, 0, Fault.VETOED]
+    assert bench.done.count("play validation-base") == 1, "it is measured once"
+
+
+def test_the_adapter_a_run_begins_with_is_the_base_model_and_played_once(bench: Bench):
+    bench.rule(veto_drop=0.0)
+    base = base_wins(bench, 3)
+    assert bench.ask(request_for(base, 1), base).fault == 0
+    assert bench.done.count("play validation") == 1
+    assert "play validation-base" not in bench.done
 
 
 def test_another_experiments_rounds_do_not_count(bench: Bench):

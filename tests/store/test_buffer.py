@@ -3,6 +3,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -239,6 +240,7 @@ def test_a_newer_schema_is_refused(tmp_path: Path):
 
 WRITER = """
 import sys
+import tracemalloc
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from test_buffer import Buffer, episode
@@ -264,3 +266,21 @@ def test_an_acknowledged_episode_survives_kill_nine(tmp_path: Path):
     assert len(kept) >= 2 * (acknowledged + 1)
     assert kept == list(range(len(kept)))
     assert len(kept) % 2 == 0
+
+
+def test_lessons_are_read_one_by_one_and_stay_those_that_were_there(tmp_path: Path):
+    buffer = Buffer(tmp_path / "buffer.db")
+    buffer.add([episode(n) for n in range(20)], experiment="e")
+    lessons = buffer.lessons("e", 9)
+    buffer.add([episode(99)], experiment="e")
+    assert (len(lessons), lessons[7], lessons[-1]) == (20, episode(7), episode(19))
+    tracemalloc.start()
+    for lesson in lessons:
+        assert lesson.success
+    read = tracemalloc.get_traced_memory()[1]
+    tracemalloc.reset_peak()
+    held = [*lessons]
+    assert len(held) == 20
+    assert read < tracemalloc.get_traced_memory()[1] / 2
+    tracemalloc.stop()
+    buffer.close()

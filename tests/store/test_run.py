@@ -7,7 +7,7 @@ import pytest
 
 from fedse.committed import RoundResult
 from fedse.config.schema import ClientSection, Config
-from fedse.errors import AdapterRejected, StoreError
+from fedse.errors import StoreError
 from fedse.store.run import Run
 from fedse.testing import toy_adapter, toy_spec
 from fedse.types import Adapter, ClientStats
@@ -50,7 +50,11 @@ def test_a_blob_with_one_changed_bit_is_refused_and_named(run: Run):
         blob_of(run, digest).write_bytes(changed)
         with pytest.raises(StoreError) as caught:
             run.load(digest)
-        assert str(caught.value) == f"blob {digest} has digest {other}: the file was changed"
+        file = blob_of(run, digest)
+        assert str(caught.value) == f"{file} is damaged: it has digest {other}, expected {digest}"
+        assert caught.value.hint == (
+            f"put {file.name} back from a backup of {file.parent}, then: fedse resume {run.path}"
+        )
     assert place == len(data) - 4
     blob_of(run, digest).write_bytes(data)
     assert run.load(digest).digest == digest
@@ -60,14 +64,14 @@ def test_the_blob_of_another_round_is_refused(run: Run):
     first, second = (toy_adapter(SPEC, seed) for seed in (1, 2))
     run.begin(first)
     blob_of(run, first.digest).write_bytes(second.to_bytes())
-    with pytest.raises(StoreError, match=f"blob {first.digest} has digest {second.digest}"):
+    with pytest.raises(StoreError, match=f"it has digest {second.digest}, expected {first.digest}"):
         run.adapter(0)
 
 
 def test_a_blob_that_is_no_adapter_or_is_gone_is_refused(run: Run):
     digest = run.store(toy_adapter(SPEC, 1))
     blob_of(run, digest).write_bytes(b"x")
-    with pytest.raises(AdapterRejected, match="adapter of 1 bytes"):
+    with pytest.raises(StoreError, match="is damaged: adapter of 1 bytes"):
         run.load(digest)
     blob_of(run, digest).unlink()
     with pytest.raises(StoreError, match=f"blob {digest}"):
@@ -94,7 +98,7 @@ def test_what_an_optimiser_remembers_is_stored_before_the_round_and_read_with_it
     assert run.moments(0) == ()
     assert [found.digest for found in run.moments(1)] == [moment.digest]
     blob_of(run, moment.digest).write_bytes(toy_adapter(SPEC, 3).to_bytes())
-    with pytest.raises(StoreError, match=f"blob {moment.digest} has digest"):
+    with pytest.raises(StoreError, match=f"is damaged: it has digest .*, expected {moment.digest}"):
         run.moments(1)
 
 

@@ -35,7 +35,8 @@ KILL_SWITCH = Path(__file__).parent / "kill_switch"
 class Field:
     """A federation's folder, its sites' homes, and what of it runs."""
 
-    def __init__(self, path: Path, experiment: str) -> None:
+    def __init__(self, path: Path, experiment: str, *, disk: Path | None = None) -> None:
+        """`disk` is where the federation's folder lies, if not in `path`."""
         self.path, self.plan = path, path / "plan"
         self.plan.mkdir(parents=True)
         self.config = parse_config(experiment, "experiment")
@@ -46,7 +47,12 @@ class Field:
         )  # fmt: skip
         now = datetime.now(UTC)
         self.federation: Federation = folder.create(
-            path / "federation", self.config, given=experiment, card=card, now=now, clock=time.time
+            (disk or path) / "federation",
+            self.config,
+            given=experiment,
+            card=card,
+            now=now,
+            clock=time.time,
         )
         self.sites = [client.name for client in self.config.clients]
         for site in self.sites:
@@ -78,14 +84,15 @@ class Field:
         with (self.path / f"{name}.log").open("ab") as log:
             self.running[name] = subprocess.Popen(
                 [sys.executable, "-m", "fedse", *arguments],
-                env=self._environment(),
+                env=self.environment(name),
                 cwd=self.path,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
 
-    def _environment(self) -> Mapping[str, str]:
+    def environment(self, name: str) -> Mapping[str, str]:
+        """Of the starter of that name, and all it starts."""
         found = os.pathsep.join([str(KILL_SWITCH), str(REPOSITORY)])
         return {**os.environ, **QUIET, "PYTHONPATH": found, "FEDSE_KILL_PLAN": str(self.plan)}
 
@@ -99,9 +106,9 @@ class Field:
         order.touch()
         return order.with_name(order.name.replace("@hold", "@held")).exists
 
-    def let_go(self) -> None:
-        """Whoever is held goes on."""
-        for held in self.plan.glob("*@held"):
+    def let_go(self, who: str = "*") -> None:
+        """Whoever is held goes on, or `who` does."""
+        for held in self.plan.glob(f"{who}@*@held"):
             held.unlink()
 
     def killed(self) -> list[dict[str, Any]]:

@@ -33,6 +33,11 @@ class Outage(NamedTuple):
 
 def kill_app(here: Field) -> None:
     """The server's app is dead; Flower is not told."""
+    os.kill(app_of(here), signal.SIGKILL)
+
+
+def app_of(here: Field) -> int:
+    """The process of the server's app."""
     (superexec,) = (p for p in here.roll("server") if p["name"] == "superexec")
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -43,8 +48,7 @@ def kill_app(here: Field) -> None:
         except (OSError, ProcessLookupError):
             continue
         if group == superexec["pid"] and b"flwr-serverapp" in line:
-            os.kill(int(entry.name), signal.SIGKILL)
-            return
+            return int(entry.name)
     raise AssertionError("the server's app does not run")
 
 

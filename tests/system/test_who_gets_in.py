@@ -47,6 +47,7 @@ pytestmark = [pytest.mark.federated, pytest.mark.slow]
 
 PROTOBUF = {"content-type": "application/protobuf", "accept": "application/protobuf"}
 FAR_FUTURE = 3600.0
+NAME = "0" * 64
 
 
 class Answer(NamedTuple):
@@ -204,11 +205,12 @@ def pushed(standing: Standing, **said: object) -> Answer:
     """How alpha's push of one message is answered."""
     node = folder.nodes(standing.federation)
     known = {"run_id": 1, "src_node_id": node["alpha"], "dst_node_id": 1, "message_type": "train"}
+    known["message_id"] = NAME
     metadata = Metadata(**{**known, **{k: node.get(v, v) for k, v in said.items()}})
     request = PushMessagesRequest(
         node=Node(node_id=node["alpha"]),
         messages_list=[ProtoMessage(metadata=metadata)],
-        message_object_trees=[ObjectTree(object_id="0" * 64)],
+        message_object_trees=[ObjectTree(object_id=NAME)],
     )
     _, headers = signed(standing.key)
     path = "/v1/fleet/push-messages"
@@ -344,7 +346,7 @@ def test_a_fleet_route_takes_no_other_method(standing: Standing):
 
 
 def test_a_body_larger_than_a_chunk_is_not_taken(standing: Standing):
-    size = {"content-length": str(17 << 20)}
+    size = {"content-length": str(7 << 20)}
     answer = post(standing.proxy, "/v1/fleet/push-object", b"", ca=standing.ca, headers=size)
     assert answer.status == 413
 

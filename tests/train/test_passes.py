@@ -1,6 +1,7 @@
 """Which lessons share a step: every one once a pass, in a new order each time."""
 
 from collections import Counter
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -11,8 +12,10 @@ from tests.needs import needs
 needs("torch")
 
 from fedse.config.training import TrainSection
+from fedse.seeds import seed_of
 from fedse.train.batch import Lesson, padded_tokens
 from fedse.train.passes import batches_of, last_pass
+from fedse.types import Lazy
 
 BATCHES = st.sampled_from(["shuffled", "by-length"])
 
@@ -45,6 +48,43 @@ def test_exact_steps_are_the_first_steps_of_endless_epochs(given_lessons, batch,
     made = list(batches_of(given_lessons, exact, seed=seed))
     assert len(made) == steps
     assert made == list(batches_of(given_lessons, bounded, seed=seed))
+
+
+def shuffled_lessons(given_lessons, settings: TrainSection, seed: int, number: int) -> list:
+    """The batches of one pass, by shuffling the lessons themselves."""
+    random, order = Random(seed_of(seed, "epoch", number)), list(given_lessons)
+    random.shuffle(order)
+    batch = settings.batch
+    if settings.batches == "shuffled":
+        return [order[start : start + batch] for start in range(0, len(order), batch)]
+    lengths = [len(lesson.token_ids) * random.uniform(0.95, 1.05) for lesson in order]
+    ranked = [order[i] for i in sorted(range(len(order)), key=lengths.__getitem__)]
+    whole, rest = divmod(len(order), batch)
+    place = random.randint(0, whole) * batch if rest else 0
+    others = ranked[:place] + ranked[place + rest :]
+    made = [others[start : start + batch] for start in range(0, len(others), batch)]
+    made += [ranked[place : place + rest]] * bool(rest)
+    random.shuffle(made)
+    return made
+
+
+@given(lessons, st.integers(1, 7), BATCHES, st.integers(0, 99))
+def test_places_are_ordered_as_the_lessons_themselves_would_be(given_lessons, batch, how, seed):
+    settings = TrainSection(epochs=2, batch=batch, batches=how)
+    expected = [shuffled_lessons(given_lessons, settings, seed, number) for number in range(2)]
+    assert list(batches_of(given_lessons, settings, seed=seed)) == [*expected[0], *expected[1]]
+
+
+@given(st.integers(1, 40), st.integers(1, 7), st.integers(1, 9))
+def test_only_the_lessons_of_the_steps_that_are_taken_are_looked_at(size, batch, steps):
+    looked: list[int] = []
+    whole = lessons_of([5] * size)
+    lazy = Lazy(size, lambda place: looked.append(place) or whole[place])
+    made = batches_of(lazy, TrainSection(epochs=3, max_steps=steps, batch=batch), seed=1)
+    assert len(made) == min(steps, 3 * -(-size // batch))
+    assert looked == []
+    assert len(list(made)) == len(made)
+    assert len(looked) <= steps * batch
 
 
 @given(lessons, BATCHES, st.integers(0, 99))

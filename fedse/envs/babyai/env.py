@@ -13,7 +13,14 @@ from typing import Any, Literal
 from fedse.envs.action import action_of
 from fedse.envs.babyai.expert import advise
 from fedse.envs.babyai.levels import gym_id, level_names, tasks_of
-from fedse.envs.babyai.moves import CHECK_ACTIONS, Move, available, move_of, plain_words
+from fedse.envs.babyai.moves import (
+    CHECK_ACTIONS,
+    NO_ACTION,
+    Move,
+    available,
+    move_of,
+    plain_words,
+)
 from fedse.envs.babyai.view import View, full_view, look, short_view
 from fedse.envs.babyai.world import (
     DROP,
@@ -129,17 +136,18 @@ class BabyAI:
     def step(self, action: str) -> Step:
         world, view = self._playing()
         self._turns += 1
-        words = plain_words(action_of(action))
+        words, valid = plain_words(action_of(action)), True
         if words == CHECK_ACTIONS:
             note = self._action_list(view)
         else:
-            note = _carry_out(world, move_of(words, view, short=self._short))
+            move = move_of(words, view, short=self._short)
+            note, valid = _carry_out(world, move), move != NO_ACTION
             note = REFUSED if note and self._short else note
         if world.over or self._turns >= self.max_turns:
             self._world = None
-            end = "Success" if world.won else "Failure"
-            return Step(end, reward=float(world.won), done=True, success=world.won)
-        return Step(self._look(world, note))
+            end, won = "Success" if world.won else "Failure", world.won
+            return Step(end, reward=float(won), done=True, success=won, valid=valid)
+        return Step(self._look(world, note), valid=valid)
 
     def actions(self) -> Sequence[str]:
         """What can be done here; as long as a list in the full observation."""

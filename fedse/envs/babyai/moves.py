@@ -49,7 +49,7 @@ _LONG_FORMS = {short: long for long, short in SHORT_FORMS.items()}
 _OBJECT_ACTION = re.compile(
     r"(toggle and go through|go through|go to|pick ?up|through|open) (.+?)(?: (\d{1,3}))?"
 )
-_NO_ACTION = "that is no action"
+NO_ACTION = "that is no action"
 
 
 class Move(NamedTuple):
@@ -72,10 +72,10 @@ def move_of(words: str, view: View, *, short: bool) -> Move | str:
         return _primitive(PRIMITIVES[words], view.pose)
     match = _OBJECT_ACTION.fullmatch(words)
     if match is None:
-        return _NO_ACTION
+        return NO_ACTION
     verb = match[1] if match[1] in (GO_TO, THROUGH, OPEN) else _long_verb(match[1], short=short)
     if not verb:
-        return _NO_ACTION
+        return NO_ACTION
     one = _find_object(view, match[2], int(match[3] or 1))
     if one is None:
         return f"there is no {match[2][:30]} {match[3] or 1} in sight"

@@ -96,7 +96,8 @@ class GymnasiumText:
         with boundary(EnvError, f"{self.name}: step {turn}"):
             move = self._move(action)
             if move is None:
-                answer = Step(f"{NO_ACTION}\n{self._view}", done=turn >= self.max_turns)
+                over, observation = turn >= self.max_turns, f"{NO_ACTION}\n{self._view}"
+                answer = Step(observation, done=over, valid=False)
             else:
                 answer = self._step_of(env.step(move), out_of_turns=turn >= self.max_turns)
         self._turns = None if answer.done else turn

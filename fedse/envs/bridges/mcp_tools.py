@@ -108,7 +108,8 @@ class McpTools:
             answer = Step("Finished.", reward=float(won), done=True, success=won)
         else:
             observation = NO_ACTION if call is None else self._call(server, call)
-            answer = Step(observation, done=len(self._steps) >= self.max_turns)
+            over = len(self._steps) >= self.max_turns
+            answer = Step(observation, done=over, valid=call is not None)
         self._steps.append(answer)
         self._task = None if answer.done else task
         return answer

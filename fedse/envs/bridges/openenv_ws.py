@@ -112,7 +112,7 @@ class OpenEnv:
         last = turn >= self.max_turns
         fields = self._fields(action)
         if fields is None:
-            step = Step(NO_ACTION, done=last)
+            step = Step(NO_ACTION, done=last, valid=False)
         else:
             answer = self._exchange("step", fields)
             step = self._answer_of(answer, out_of_turns=last)
@@ -173,7 +173,7 @@ class OpenEnv:
             raise self._lost(f"has other action fields than option action says: {answer['data']}")
         if answer["data"].get("code") not in self._answered:
             raise self._lost(f"failed in step: {answer['data']!r:.300}")
-        return Step(NO_ACTION, done=out_of_turns)
+        return Step(NO_ACTION, done=out_of_turns, valid=False)
 
     def _step_of(self, data: Mapping[str, Any], *, out_of_turns: bool) -> Step:
         with boundary(EnvError, f"{self.name}: the answer {data!r:.120}"):

@@ -107,10 +107,11 @@ class Maze:
         if self._cell == maze.goal:
             self._layout = None
             return Step("Success", reward=1.0, done=True, success=True)
+        valid = direction is not None
         if self._turns >= self.max_turns:
             self._layout = None
-            return Step("Failure", done=True)
-        return Step(self._view(maze))
+            return Step("Failure", done=True, valid=valid)
+        return Step(self._view(maze), valid=valid)
 
     def actions(self) -> Sequence[str]:
         """The four moves, in front of a wall or not."""

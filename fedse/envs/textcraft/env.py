@@ -130,7 +130,8 @@ class TextCraft:
             self._goal = None
             end = "Success" if won else "Failure"
             observation = end if self._short else f"{observation} {end}"
-        return Step(observation, reward=float(won), done=over, success=won)
+        valid = answer.event != "not understood"
+        return Step(observation, reward=float(won), done=over, success=won, valid=valid)
 
     def actions(self) -> Sequence[str]:
         """Each listed recipe, what it asks for that can be got, and a look at the inventory."""

@@ -131,6 +131,7 @@ class WebShop:
     def step(self, action: str) -> Step:
         goal = self._open_goal()
         self._turns += 1
+        valid = _ACTION.fullmatch(action_of(action)) is not None
         self._page = self._after(action)
         if self._page.product is not None:
             self._opened.add(self._page.product)
@@ -138,8 +139,8 @@ class WebShop:
             values = [value for _, value in self._page.chosen]
             return self._end(reward(item_of(self._page), values, goal, self._agreement))
         if self._turns >= self.max_turns:
-            return self._end(0.0)
-        return Step(self._view(goal))
+            return self._end(0.0)._replace(valid=valid)
+        return Step(self._view(goal), valid=valid)
 
     def actions(self) -> Sequence[str]:
         """Every button of the page and a search for the goal; at the start one for its kind too."""

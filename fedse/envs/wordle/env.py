@@ -35,6 +35,7 @@ MEDIUM = tuple(sorted((
 
 # With hidden = "fixed", one word in this many is a test secret.
 WORDS_PER_TEST_SECRET = 5
+LETTERS = 5
 # Longer lists do not fit a prompt, so they are shown only with show_words.
 LONGEST_SHOWN_LIST = 40
 # The expert weighs this many guesses once this many words fit (full list: 0.98 -> 0.99 solved).
@@ -116,7 +117,8 @@ class Wordle:
         turn = self._turns
         self._turns += 1
         if guess not in self._words:
-            return self._answer("invalid" if self._short else "That is not in the word list")
+            answer = self._answer("invalid" if self._short else "That is not in the word list")
+            return answer._replace(valid=len(guess) == LETTERS)
         drawn = Random(seed_of(self._seed, "hidden", turn)).choice(self._fitting)
         given = marks(guess, self._secret or drawn, counting=self._counting)
         self._fitting = [

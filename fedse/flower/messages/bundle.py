@@ -8,7 +8,7 @@ bundle cannot carry a run, a config or a buffer whatever folder it is submitted 
 
 import hashlib
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,6 +17,8 @@ from fedse._version import __version__
 from fedse.errors import StoreError, WireError, boundary
 
 APP = "fedse_app"
+# What we send has some files of a few lines, and the list of them that Flower adds.
+MAX_FILES, MAX_BYTES = 32, 1 << 18
 
 _PROJECT = f"""\
 [project]
@@ -72,9 +74,30 @@ def own_digest() -> str:
 
 
 def contents_digest(bundle: bytes) -> str:
-    """sha256 over the names and contents of the files in a bundle, however they are compressed."""
+    """sha256 over the names and contents of the files in a bundle, however they are compressed.
+
+    No more is unpacked than a bundle of ours has: what is larger is refused before.
+    """
     with boundary(WireError, "app bundle"), zipfile.ZipFile(BytesIO(bundle)) as archive:
         # A file that is in it twice has two lines, so it is not the bundle that has it once.
-        names = archive.namelist()
-        lines = [f"{name} {hashlib.sha256(archive.read(name)).hexdigest()}" for name in names]
+        entries = archive.infolist()
+        _require_small(entries)
+        lines = [f"{entry.filename} {_file_digest(archive, entry)}" for entry in entries]
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
+
+
+def _require_small(entries: Sequence[zipfile.ZipInfo]) -> None:
+    if len(entries) > MAX_FILES or sum(entry.file_size for entry in entries) > MAX_BYTES:
+        raise WireError(f"app bundle of more than {MAX_FILES} files or {MAX_BYTES} bytes")
+    for entry in entries:
+        # Of the other methods Python unpacks all at once, whatever it is asked for.
+        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise WireError("app bundle with an unusual compression")
+        if "\n" in entry.filename:
+            raise WireError("app bundle with a line break in a name")
+
+
+def _file_digest(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> str:
+    """A file that is longer than its entry says is not unpacked beyond that."""
+    with archive.open(entry) as file:
+        return hashlib.sha256(file.read(entry.file_size + 1)).hexdigest()

@@ -4,6 +4,10 @@ Down: the request as scalars, and the adapter. Up: numbers, and the adapter; a r
 that can hold text, so nothing an agent saw fits into it. The adapter is one array of raw bytes
 (hundreds of tensors as arrays of their own cost five times as much), in a serialisation that
 neither Flower nor numpy will try to read.
+
+Flower names every object by its contents, and whoever names one first decides what belongs to it.
+So that no site can name another's reply before it is sent, each has a random number in it, the
+salt: among the numbers, and in the place of the adapter where there is no vote.
 """
 
 from collections.abc import Mapping
@@ -16,7 +20,8 @@ from fedse.protocol import SiteReply
 from fedse.types import ClientStats
 
 REQUEST, REPLY, ADAPTER = "request", "reply", "adapter"
-RAW = "fedse.bytes"
+RAW, NO_VOTE = "fedse.bytes", "fedse.no-vote"
+SALT = "salt"
 
 Scalar = str | int | float | bool
 
@@ -26,6 +31,8 @@ OPTIONAL = "loss"
 """The one number a client may not have; it is then left out."""
 # A float holds every whole number up to here, and JSON readers agree on it.
 MAX_COUNT = 2**53
+# A salt is from here to twice as much, so that all are equally long on the wire.
+LEAST_SALT = 2**52
 
 
 def request_content(request: Mapping[str, Scalar], adapter: bytes) -> RecordDict:
@@ -41,16 +48,21 @@ def read_request(content: RecordDict) -> tuple[dict[str, object], bytes]:
     return dict(request), _unpack(adapter)
 
 
-def reply_content(reply: SiteReply) -> RecordDict:
+def reply_content(reply: SiteReply, *, salt: int) -> RecordDict:
     """A site's reply, ready to be sent: numbers and bytes."""
-    numbers: dict[str, int | float] = {"client": reply.client, "fault": int(reply.fault)}
+    numbers: dict[str, int | float] = {
+        "client": reply.client,
+        "fault": int(reply.fault),
+        SALT: salt,
+    }
     for name in INTEGERS:
         numbers[name] = int(getattr(reply.stats, name))
     for name in FLOATS:
         value = getattr(reply.stats, name)
         if value is not None:
             numbers[name] = float(value)
-    return RecordDict({REPLY: MetricRecord(numbers), ADAPTER: _pack(reply.adapter or b"")})
+    adapter = _pack(reply.adapter) if reply.adapter else _pack(_salt_bytes(salt), NO_VOTE)
+    return RecordDict({REPLY: MetricRecord(numbers), ADAPTER: adapter})
 
 
 def read_reply(content: RecordDict, *, max_bytes: int) -> SiteReply:
@@ -73,13 +85,13 @@ def _parse_reply(content: RecordDict, max_bytes: int) -> SiteReply:
     numbers = content[REPLY]
     if not isinstance(numbers, MetricRecord):
         raise WireError("the reply's numbers are not a record of numbers")
-    adapter = _unpack(content[ADAPTER])
+    if set(numbers) | {OPTIONAL} != {"client", "fault", SALT, *INTEGERS, *FLOATS}:
+        raise WireError("the reply's numbers are not the agreed ones")
+    for name in ("client", "fault", SALT, *INTEGERS):
+        _require_count(name, numbers[name], least=-1 if name == "client" else 0)
+    adapter = _unpack_vote(content[ADAPTER], int(str(numbers[SALT])))
     if len(adapter) > max_bytes:
         raise WireError(f"adapter of {len(adapter)} bytes, expected {max_bytes}")
-    if set(numbers) | {OPTIONAL} != {"client", "fault", *INTEGERS, *FLOATS}:
-        raise WireError("the reply's numbers are not the agreed ones")
-    for name in ("client", "fault", *INTEGERS):
-        _require_count(name, numbers[name], least=-1 if name == "client" else 0)
     for name in FLOATS:
         _require_finite(name, numbers.get(name))
     stats = ClientStats.model_validate({name: numbers.get(name) for name in (*INTEGERS, *FLOATS)})
@@ -88,18 +100,37 @@ def _parse_reply(content: RecordDict, max_bytes: int) -> SiteReply:
     return SiteReply(stats, adapter or None, fault, client)
 
 
-def _pack(data: bytes) -> ArrayRecord:
-    return ArrayRecord({ADAPTER: Array(dtype="uint8", shape=(len(data),), stype=RAW, data=data)})
+def _salt_bytes(salt: int) -> bytes:
+    return salt.to_bytes(8, "little")
 
 
-def _unpack(record: object) -> bytes:
-    if not isinstance(record, ArrayRecord) or set(record) != {ADAPTER}:
-        raise WireError("the message holds no adapter record of one array")
-    array = record[ADAPTER]
-    if array.stype != RAW or array.dtype != "uint8" or array.shape != (len(array.data),):
+def _pack(data: bytes, kind: str = RAW) -> ArrayRecord:
+    return ArrayRecord({ADAPTER: Array(dtype="uint8", shape=(len(data),), stype=kind, data=data)})
+
+
+def _unpack_vote(record: object, salt: int) -> bytes:
+    """The adapter of a reply; empty = no vote, and nothing but the salt in its place."""
+    if _only_array(record).stype != NO_VOTE:
+        if not (adapter := _unpack(record)):
+            raise WireError("the adapter has no bytes")
+        return adapter
+    if _unpack(record, NO_VOTE) != _salt_bytes(salt):
+        raise WireError("there is something else than the salt in the place of the adapter")
+    return b""
+
+
+def _unpack(record: object, kind: str = RAW) -> bytes:
+    array = _only_array(record)
+    if array.stype != kind or array.dtype != "uint8" or array.shape != (len(array.data),):
         raise WireError("the adapter is not one array of raw bytes")
     data: bytes = array.data
     return data
+
+
+def _only_array(record: object) -> Array:
+    if not isinstance(record, ArrayRecord) or set(record) != {ADAPTER}:
+        raise WireError("the message holds no adapter record of one array")
+    return record[ADAPTER]
 
 
 def _require_count(name: str, value: object, *, least: int) -> None:
@@ -120,6 +151,8 @@ def _require_possible(stats: ClientStats) -> None:
         stats.succeeded <= stats.played,
         stats.broken <= stats.played,
         stats.truncated <= stats.played,
+        stats.unread <= stats.replies,
+        stats.cut <= stats.replies,
         stats.eval_succeeded <= stats.eval_played,
         stats.home_succeeded <= stats.home_played,
         stats.personal_succeeded <= stats.personal_played,

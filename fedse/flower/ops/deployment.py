@@ -4,6 +4,7 @@ One SuperLink, one SuperExec that runs the server's app, and for every client a 
 SuperNode with a key of its own. It is what several machines would run, minus the machines.
 """
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,9 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from fedse.config.file import load_config
-from fedse.federation.keys import NodeKey, make_identity, make_node_key
+from fedse.drivers.run import introduce
+from fedse.federation.keys import PRESENCE, NodeKey, make_identity, make_node_key
+from fedse.federation.line import FILE as LINE
 from fedse.flower.messages.bundle import own_digest
 from fedse.flower.ops.commands import command, environment, guarded_environment
 from fedse.flower.ops.superlink import (
@@ -27,8 +30,6 @@ from fedse.flower.ops.superlink import (
 from fedse.flower.patches.bundle_guard import write_launchers
 from fedse.ports import free_ports
 from fedse.processes.group import Processes
-
-PRESENCE = "node.id"
 
 
 class Deployment(NamedTuple):
@@ -47,6 +48,8 @@ class SitePlace(NamedTuple):
     home: Path
     socket: Path
     port: int
+    runtime: Path | None = None
+    """The socket at which the SuperNode serves its app; None = at the port."""
 
 
 @contextmanager
@@ -54,7 +57,8 @@ def deployed(run_dir: Path, folder: Path) -> Iterator[Deployment]:
     """A federation of all clients of the run waits for an app; nothing of it runs afterwards."""
     run_dir, folder = run_dir.resolve(), folder.resolve()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    clients = [client.name for client in load_config(run_dir / "config.resolved.toml").clients]
+    config = load_config(run_dir / "config.resolved.toml")
+    clients = [client.name for client in config.clients]
     identity = make_identity(folder / "keys")
     port, *node_ports = free_ports(1 + len(clients))
     address = f"127.0.0.1:{port}"
@@ -69,12 +73,14 @@ def deployed(run_dir: Path, folder: Path) -> Iterator[Deployment]:
             )
             for client, node_port in zip(clients, node_ports, strict=True)
         ]
+        if config.aggregate.secure:
+            introduce(run_dir, {desk.client: desk.home for desk in desks})
         for desk in desks:
             start = worker_command(run_dir / "config.resolved.toml", desk)
             processes.start(f"worker-{desk.client}", start)
         database = _fresh(folder / "superlink.db")
         options = ["--enable-supernode-auth", "--database", str(database)]
-        start_superlink(processes, address, options, identity)
+        start_superlink(processes, address, options, identity, run_dir)
         launchers = write_launchers(folder / "bin", own_digest())
         keys = {desk.client: make_node_key(desk.home) for desk in desks}
         register(processes, keys)
@@ -111,20 +117,27 @@ def _fresh(database: Path) -> Path:
 
 
 def worker_command(config: Path, desk: SitePlace) -> list[str]:
-    """Starts the worker of one client, with its home and its socket."""
-    module = [sys.executable, "-m", "fedse.site.worker", str(config)]
+    """Starts the worker of one client, with its home and its socket.
+
+    Modules in the current folder can be imported, last, as everywhere in fedse.
+    """
+    module = [sys.executable, "-P", "-m", "fedse.site.worker", str(config)]
     where = ["--client", desk.client, "--socket", str(desk.socket), "--home", str(desk.home)]
-    return [*module, *where]
+    return [*module, *where, "--modules", os.getcwd()]
 
 
-def node_command(desk: SitePlace, superlink: str, ca: Path, key: NodeKey) -> list[str]:
+def node_command(
+    desk: SitePlace, superlink: str, ca: Path, key: NodeKey, *, presence: str = PRESENCE
+) -> list[str]:
     """Starts the SuperNode of one client; it believes `ca` alone and proves itself with `key`.
 
     It ends when it no longer works, and says goodbye for one before it that could not.
     """
-    module = [sys.executable, "-m", "fedse.flower.ops.supernode"]
-    presence = ["--presence", str(desk.home / PRESENCE)]
-    return [*module, *presence, *node_arguments(desk, superlink, ca, key)]
+    module = [sys.executable, "-P", "-m", "fedse.flower.ops.supernode"]
+    ours = ["--presence", str(desk.home / presence), "--line", str(desk.home / LINE)]
+    if desk.runtime:
+        ours += ["--runtime-socket", str(desk.runtime)]
+    return [*module, *ours, *node_arguments(desk, superlink, ca, key)]
 
 
 def node_arguments(desk: SitePlace, superlink: str, ca: Path, key: NodeKey) -> list[str]:

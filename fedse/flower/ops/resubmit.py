@@ -9,14 +9,16 @@ continues after the last committed round.
 import time
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
-from fedse.errors import RunError
+from fedse.errors import FedSEError, RunError
 from fedse.events import read_events
 from fedse.processes.restart import Tell
 from fedse.store.lock import is_locked
 from fedse.store.run_folder import open_run
+from fedse.store.space import is_full
 from fedse.waiting import wait_until
 
 LOOK_SECONDS = 0.5
@@ -26,6 +28,8 @@ START_SECONDS = 120.0
 PAUSES = (2.0, 5.0, 15.0, 60.0)
 # Give up after this many in a row that committed nothing.
 HOPELESS = 8
+
+T = TypeVar("T")
 
 
 class Flower(Protocol):
@@ -43,6 +47,10 @@ class Flower(Protocol):
         """What must run for an app to run does, or is started again."""
         ...
 
+    def lacks_room(self) -> bool:
+        """Whether the disk has no room for a round; it says so itself."""
+        ...
+
     def cause(self) -> str:
         """The last line of the app that looks like an error; empty if there is none."""
         ...
@@ -57,27 +65,34 @@ class Progress(NamedTuple):
 
 
 def run_to_end(run_dir: Path, flower: Flower, *, tell: Tell) -> str:
-    """All rounds are committed; digest of the final adapter."""
-    failures, before = 0, progress_of(run_dir).committed
+    """All rounds are committed; digest of the final adapter.
+
+    An attempt that ended because the disk is full is none of those that may fail.
+    """
+    read = partial(progress_of, run_dir)
+    failures, before = 0, _insist(flower, read).committed
     while True:
+        _while_looking(flower, lambda: not flower.lacks_room(), None)
         cause = _attempt(run_dir, flower)
-        progress = progress_of(run_dir)
+        full = flower.lacks_room()
+        progress = _insist(flower, read)
         if progress.digest:
             return progress.digest
-        failures = 0 if progress.committed > before else failures + 1
+        failures = 0 if progress.committed > before else failures + (not full)
         before = progress.committed
         if failures >= HOPELESS:
             message = (
                 f"{failures} submissions in a row committed no round after round {before}{cause}"
             )
-            _note(run_dir, "run.failed", error=message, exit_code=RunError.exit_code)
+            code = RunError.exit_code
+            _note(flower, run_dir, "run.failed", error=message, exit_code=code)
             folder = f"--dir {run_dir.parent}"
             hint = f"fedse federation status {folder}; then: fedse federation resume {folder}"
             raise RunError(message, hint=hint)
         # The first time at once: most ends are kills.
         pause = PAUSES[min(failures - 2, len(PAUSES) - 1)] if failures > 1 else 0.0
         tell(f"the server's app ended after round {before}{cause}; submitted again")
-        _note(run_dir, "run.resumed", round=before, reason=cause)
+        _note(flower, run_dir, "run.resumed", round=before, reason=cause)
         _while_looking(flower, lambda: False, pause)
 
 
@@ -92,15 +107,34 @@ def _attempt(run_dir: Path, flower: Flower) -> str:
 
     try:
         number = flower.submit()
-    except RunError as error:
+    except (FedSEError, OSError) as error:
+        if not isinstance(error, RunError) and not _full(flower, error):
+            raise
         return f": {error}"
     if not _while_looking(flower, has_begun, START_SECONDS):
         flower.stop(number)
         return f": the app did not begin in {START_SECONDS:.0f} s{flower.cause()}"
     _while_looking(flower, lambda: not is_locked(run_dir), None)
-    if not progress_of(run_dir).digest:
-        flower.stop(number)
+    if not _insist(flower, partial(progress_of, run_dir)).digest:
+        _insist(flower, partial(flower.stop, number))
     return flower.cause()
+
+
+def _insist(flower: Flower, act: Callable[[], T]) -> T:
+    """What `act` returns; it is tried again for as long as it fails because the disk is full."""
+    while True:
+        try:
+            return act()
+        except (FedSEError, OSError) as error:
+            if not _full(flower, error):
+                raise
+        _while_looking(flower, lambda: False, PAUSES[0])
+        _while_looking(flower, lambda: not flower.lacks_room(), None)
+
+
+def _full(flower: Flower, error: Exception) -> bool:
+    # SQLite has other words for it where it cannot make its files.
+    return is_full(error) or flower.lacks_room()
 
 
 def _while_looking(flower: Flower, done: Callable[[], bool], seconds: float | None) -> bool:
@@ -113,7 +147,7 @@ def progress_of(run_dir: Path) -> Progress:
     with closing(open_run(run_dir, clock=time.time)) as run:
         committed, rounds = run.committed or 0, run.config.run.rounds
         ended = committed == rounds and _has_finished(run_dir / "events.jsonl")
-        return Progress(committed, run.adapter(rounds).digest if ended else "")
+        return Progress(committed, run.digest(rounds) if ended else "")
 
 
 def _has_finished(log: Path) -> bool:
@@ -121,6 +155,9 @@ def _has_finished(log: Path) -> bool:
     return bool(last) and last[-1] == "run.finished"
 
 
-def _note(run_dir: Path, event: str, **facts: str | int) -> None:
-    with closing(open_run(run_dir, clock=time.time)) as run:
-        run.emit(event, **facts)
+def _note(flower: Flower, run_dir: Path, event: str, **facts: str | int) -> None:
+    def write() -> None:
+        with closing(open_run(run_dir, clock=time.time)) as run:
+            run.emit(event, **facts)
+
+    _insist(flower, write)

@@ -7,16 +7,21 @@ these is started again when it ends, and so is the server's app.
 
 import re
 import shutil
-import sqlite3
+import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
-from fedse.errors import MachineError, RunError
-from fedse.federation.folder import Federation, write_nodes
+from fedse.errors import MachineError, RunError, StoreError
+from fedse.federation.expiry import DailyWarning, coordinator_warnings
+from fedse.federation.folder import Federation
+from fedse.federation.heard import FILE as HEARD
 from fedse.federation.nginx import listen_address
+from fedse.federation.renewal import require_fitting_keys
 from fedse.flower.ops.commands import command, environment, healthy
+from fedse.flower.ops.node_list import register_enrolled
 from fedse.flower.ops.resubmit import run_to_end
 from fedse.flower.ops.superlink import (
     CONNECTION,
@@ -27,14 +32,22 @@ from fedse.flower.ops.superlink import (
     superlink_command,
     write_connection,
 )
+from fedse.flower.ops.watching import link_watchdog, loop_watchdog, plain_watchdog, room_of
 from fedse.ports import why_not_free
 from fedse.processes.group import Processes, Started, tail
+from fedse.processes.log_files import LogLimit
 from fedse.processes.restart import RestartingProcess, Tell
+from fedse.processes.watchdog import Watchdog
+from fedse.store.database import is_sound
 from fedse.store.lock import locked
+from fedse.store.salvage import set_aside
 from fedse.waiting import wait_until
 
 PROXY_SECONDS = 10.0
 LOOK_SECONDS = 0.2
+# What makes a process show the certificate that is on the disk now: nginx reads it again, the
+# SuperLink ends and is started again, while the round goes on.
+READ_AGAIN = {"nginx": signal.SIGHUP, "superlink": signal.SIGTERM}
 
 
 class Server:
@@ -47,6 +60,13 @@ class Server:
         self._stopping: list[Started] = []
         self._submitted_at = (processes.logs, 0)
         self._settings: dict[str, str | float] = {"run-dir": str(federation.run)}
+        self._served_with = federation.identity.certificate.read_bytes()
+        self._expiry = DailyWarning(partial(coordinator_warnings, federation), tell)
+        self._log_limit = LogLimit(processes.logs)
+        self._room = room_of(federation, tell)
+
+    def lacks_room(self) -> bool:
+        return self._room.lacking(time.monotonic())
 
     def keep(
         self,
@@ -56,6 +76,7 @@ class Server:
         seconds: float,
         *,
         mark: Path | None = None,
+        watchdog: Watchdog | None = None,
     ) -> RestartingProcess:
         """`line` runs under `name`, is ready, and is started again whenever it ends.
 
@@ -67,20 +88,48 @@ class Server:
                 mark.unlink(missing_ok=True)
             return self._processes.start(name, line)
 
-        kept = RestartingProcess(self._processes, start, tell=self._tell, ready=ready)
+        kept = RestartingProcess(
+            self._processes,
+            start,
+            tell=self._tell,
+            ready=ready,
+            lacking=self._room.lacking,
+            watchdog=watchdog or plain_watchdog(self._federation),
+        )
         self._kept.append(kept)
         self._wait(name, ready or (lambda: True), seconds)
         return kept
 
     def keep_superexec(self) -> None:
         line = superexec_command(link_address(self._federation), self._federation.identity)
-        self._superexec = self.keep("superexec", line, None, PROXY_SECONDS)
+        watchdog = loop_watchdog(self._federation)
+        self._superexec = self.keep("superexec", line, None, PROXY_SECONDS, watchdog=watchdog)
 
     def look(self) -> None:
         """Whatever ended runs again, or soon will."""
         for kept in self._kept:
             kept.look(time.monotonic())
         self._stopping = [s for s in self._stopping if self._processes.collect(s) is None]
+        self._expiry.look(time.time())
+        self._log_limit.look(time.monotonic())
+        self._room.lacking(time.monotonic())
+        self._serve_renewed()
+
+    def _serve_renewed(self) -> None:
+        """What shows the server's certificate shows the one on the disk, or soon will."""
+        certificate = self._federation.identity.certificate.read_bytes()
+        if certificate == self._served_with:
+            return
+        self._served_with = certificate
+        try:
+            require_fitting_keys(self._federation)
+        except StoreError as error:  # what runs goes on with the certificate it has read
+            self._tell(f"warning: {error}: {error.hint}")
+            return
+        self._tell("the server's certificate was renewed; nginx and the SuperLink read it now")
+        for kept in self._kept:
+            if kept.started and (sign := READ_AGAIN.get(kept.started.name)):
+                kept.started.process.send_signal(sign)
 
     def submit(self) -> str:
         """The app was given to the SuperLink; the number of its run there."""
@@ -120,7 +169,8 @@ class Server:
         log, size = self._superexec_log()
         # The app's output is in the log of the SuperExec that ran it, after the submission.
         before, start = self._submitted_at
-        return cause_in(log, start=start if log == before else 0) if size else ""
+        # A log that was shortened since has no such place any more.
+        return cause_in(log, start=start if log == before and start <= size else 0) if size else ""
 
     def _superexec_log(self) -> tuple[Path, int]:
         started = self._superexec.started if self._superexec else None
@@ -138,7 +188,9 @@ class Server:
             self.look()
             return ready()
 
-        if not wait_until(is_ready, seconds=seconds, every=LOOK_SECONDS):
+        while not wait_until(is_ready, seconds=seconds, every=LOOK_SECONDS):
+            if self.lacks_room():
+                continue
             logs = self._processes.logs
             raise RunError(f"{name} was not ready after {seconds:.0f} s", hint=f"see {logs}")
 
@@ -157,6 +209,8 @@ def serving(
         )
     busy = f"another `fedse federation start` serves {folder}"
     stop = f"stop it (Ctrl-C, or its service), then: fedse federation start --dir {folder}"
+    require_fitting_keys(federation)
+    room_of(federation, tell).wait()
     with locked(folder, busy=busy, hint=stop), _processes(federation) as processes:
         if left := processes.end_orphans():
             tell(f"ended what an earlier start had left running: {', '.join(left)}")
@@ -167,9 +221,10 @@ def serving(
             )
         _require_ports(federation, proxy=proxy)
         write_connection(folder / "flower", address, federation.identity.ca)
+        _set_aside_damaged(federation, tell)
         server = Server(federation, processes, tell)
         _start_superlink(federation, server)
-        _sync_nodes(federation, processes)
+        register_enrolled(federation, processes)
         if proxy and nginx:
             _start_proxy(federation, server, nginx)
         yield server
@@ -189,11 +244,26 @@ def _require_ports(federation: Federation, *, proxy: bool) -> None:
             raise MachineError(f"{what} cannot use port {port}: {why}", hint=hint + again)
 
 
+def _set_aside_damaged(federation: Federation, tell: Tell) -> None:
+    """A SuperLink's database that cannot be read is not used; all in it is made again."""
+    database = federation.path / "superlink.db"
+    if database.is_file() and not is_sound(database):
+        aside = set_aside(database)
+        tell(f"{database} was damaged and is now {aside.name}; the sites are registered again")
+
+
 def _start_superlink(federation: Federation, server: Server) -> None:
     database, address = federation.path / "superlink.db", link_address(federation)
     options = ["--enable-supernode-auth", "--database", str(database)]
-    line = superlink_command(address, options, federation.identity)
-    server.keep("superlink", line, lambda: healthy(address, federation.identity.ca), START_SECONDS)
+    heard = federation.path / HEARD
+    line = superlink_command(address, options, federation.identity, federation.run, heard)
+    server.keep(
+        "superlink",
+        line,
+        lambda: healthy(address, federation.identity.ca),
+        START_SECONDS,
+        watchdog=link_watchdog(federation, address),
+    )
     server.keep_superexec()
 
 
@@ -205,15 +275,6 @@ def _start_proxy(federation: Federation, server: Server, nginx: str) -> None:
     server.keep("nginx", [nginx, *place], pid.exists, PROXY_SECONDS, mark=pid)
 
 
-def sync_nodes(federation: Federation) -> bool:
-    """A SuperLink that runs knows exactly the enrolled sites; False = none runs now."""
-    if not healthy(link_address(federation), federation.identity.ca):
-        return False
-    with _processes(federation) as processes:
-        _sync_nodes(federation, processes)
-    return True
-
-
 def link_address(federation: Federation) -> str:
     return f"127.0.0.1:{federation.card.link_port}"
 
@@ -222,32 +283,10 @@ def _processes(federation: Federation) -> Processes:
     return Processes(federation.path / "logs", environment(federation.path / "flower"))
 
 
-def _sync_nodes(federation: Federation, processes: Processes) -> None:
-    """Each enrolled site is registered under its name; all others are unregistered.
-
-    The SuperLink is asked who is registered: a list of our own could be wrong after a kill.
-    """
-    flwr = [command("flwr"), "supernode"]
-    registered, sites = _registered_nodes(federation), federation.sites.members
-    enrolled = {name for name, site in sites.items() if site.state == "enrolled"}
-    # Side by side: each command takes Flower some seconds.
-    lines = {
-        f"unregister-{site}": [*flwr, "unregister", str(registered[site]), CONNECTION]
-        for site in sorted(set(registered) - enrolled)
-    }
-    for site in sorted(enrolled - set(registered)):
-        key = str(federation.path / "sites" / f"{site}.pub")
-        lines[f"register-{site}"] = [*flwr, "register", key, CONNECTION, "--name", site]
-    if lines:
-        processes.succeed(lines, seconds=START_SECONDS)
-        registered = _registered_nodes(federation)
-    write_nodes(federation, registered)
-
-
-def _registered_nodes(federation: Federation) -> dict[str, int]:
-    """The registered nodes by name, from the SuperLink's database; no command lists them."""
-    file = f"file:{federation.path / 'superlink.db'}?mode=ro"
-    with closing(sqlite3.connect(file, uri=True, timeout=20)) as db:
-        rows = db.execute("SELECT name, node_id FROM node WHERE status != 'unregistered'")
-        # It keeps numbers with a sign.
-        return {name: number % 2**64 for name, number in rows}
+def sync_nodes(federation: Federation) -> bool:
+    """A SuperLink that runs knows exactly the enrolled sites; False = none runs now."""
+    if not healthy(link_address(federation), federation.identity.ca):
+        return False
+    with _processes(federation) as processes:
+        register_enrolled(federation, processes)
+    return True

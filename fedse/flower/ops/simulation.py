@@ -6,12 +6,14 @@ carry a run config, so the documented command is used. All clients share a few w
 (`run.workers`), because one process per client would not carry hundreds of them.
 """
 
+import os
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fedse.config.file import load_config
 from fedse.config.schema import Config
+from fedse.drivers.run import introduce
 from fedse.flower.ops.commands import environment
 from fedse.flower.ops.superlink import (
     START_SECONDS,
@@ -32,6 +34,8 @@ def run_simulation(run_dir: Path, folder: Path) -> str:
     """
     run_dir, folder = run_dir.resolve(), folder.resolve()
     config = load_config(run_dir / "config.resolved.toml")
+    if config.aggregate.secure:
+        introduce(run_dir, {name: run_dir / "clients" / name for name in config.members})
     address = f"127.0.0.1:{free_ports(1)[0]}"
     flower_home = folder / "flower"
     write_connection(flower_home, address, None)
@@ -70,9 +74,10 @@ def _start_workers(processes: Processes, run_dir: Path, config: Config, sockets:
         home = run_dir / "clients" / (share[0] if len(share) == 1 else "")
         where = ["--socket", str(socket), "--home", str(home)]
         clients = [part for name in share for part in ("--client", name)]
-        module = [sys.executable, "-m", "fedse.site.worker"]
+        module = [sys.executable, "-P", "-m", "fedse.site.worker"]
         config_file = str(run_dir / "config.resolved.toml")
-        processes.start(f"worker-{number}", [*module, config_file, *clients, *where])
+        modules = ["--modules", os.getcwd()]
+        processes.start(f"worker-{number}", [*module, config_file, *clients, *where, *modules])
 
 
 def _wait_for_workers(processes: Processes, config: Config, sockets: Path) -> None:

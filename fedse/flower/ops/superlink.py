@@ -10,13 +10,16 @@ from pathlib import Path
 
 import tomlkit
 
+from fedse.adapters.base import spec_of
 from fedse.config.schema import Config
 from fedse.errors import RunError
 from fedse.federation.keys import Identity
 from fedse.flower.messages.bundle import write_app
+from fedse.flower.messages.offences import FILE as OFFENCES
 from fedse.flower.ops.commands import command, healthy
 from fedse.processes.group import Processes
-from fedse.store.run_folder import open_run
+from fedse.store.files import write_whole
+from fedse.store.run_folder import open_run, run_config
 
 START_SECONDS = 120.0
 CONNECTION = "fedse"
@@ -29,13 +32,31 @@ def write_connection(flower_home: Path, address: str, ca: Path | None) -> None:
     link = {"root-certificates": str(ca)} if ca else {"insecure": True}
     settings = {"superlink": {"default": CONNECTION, CONNECTION: {"address": address, **link}}}
     flower_home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    (flower_home / "config.toml").write_text(tomlkit.dumps(settings), encoding="utf-8")
+    write_whole(flower_home / "config.toml", tomlkit.dumps(settings).encode())
 
 
-def superlink_command(address: str, options: Sequence[str], identity: Identity | None) -> list[str]:
-    """Starts a SuperLink that listens at `address`, without TLS only if there is no identity."""
-    module = [sys.executable, "-m", "fedse.flower.patches.superlink_guard"]
-    return [*module, *superlink_arguments(address, options, identity)]
+def superlink_command(
+    address: str,
+    options: Sequence[str],
+    identity: Identity | None,
+    run: Path | None = None,
+    heard: Path | None = None,
+) -> list[str]:
+    """Starts a SuperLink that listens at `address`, without TLS only if there is no identity.
+
+    With a `run` it takes no larger replies than that one's, and notes there who sent one. With
+    `heard` that file says when each node was heard.
+    """
+    module = [sys.executable, "-P", "-m", "fedse.flower.patches.superlink_guard"]
+    bounds = reply_arguments(run) if run else []
+    bounds += ["--heard", str(heard)] if heard else []
+    return [*module, *bounds, *superlink_arguments(address, options, identity)]
+
+
+def reply_arguments(run: Path) -> list[str]:
+    """How large a reply in this run can be, and where the server's app looks for offences."""
+    spec = spec_of(run_config(run))
+    return ["--adapter-bytes", str(spec.nbytes), "--offences", str(run / OFFENCES)]
 
 
 def superlink_arguments(
@@ -58,10 +79,14 @@ def superexec_command(address: str, identity: Identity | None) -> list[str]:
 
 
 def start_superlink(
-    processes: Processes, address: str, options: Sequence[str], identity: Identity | None
+    processes: Processes,
+    address: str,
+    options: Sequence[str],
+    identity: Identity | None,
+    run: Path | None = None,
 ) -> None:
     """A SuperLink answers at `address` and a SuperExec waits to run the server's app."""
-    processes.start("superlink", superlink_command(address, options, identity))
+    processes.start("superlink", superlink_command(address, options, identity, run))
     ca = identity.ca if identity else None
     processes.wait_for("superlink", lambda: healthy(address, ca), seconds=START_SECONDS)
     processes.start("superexec", superexec_command(address, identity))
@@ -87,7 +112,7 @@ def submit(
 def submit_command(folder: Path, settings: Mapping[str, str | float]) -> list[str]:
     """Submits the app, which is in `folder`, to run with these settings."""
     app, chosen = write_app(folder / "app"), folder / "run-config.toml"
-    chosen.write_text(tomlkit.dumps(dict(settings)), encoding="utf-8")
+    write_whole(chosen, tomlkit.dumps(dict(settings)).encode())
     return [command("flwr"), "run", str(app), CONNECTION, "--run-config", str(chosen)]
 
 

@@ -1,10 +1,11 @@
 """Flower's SuperNode in a process that lives only while the SuperNode works.
 
 Flower's own program logs an error of its main loop, returns, and stays alive beside its HTTP
-thread; it does not notice when its heartbeat thread or its SuperExec dies. Here each of these ends
-the process.
+thread; it does not notice when its heartbeat thread or its SuperExec dies, or when it is asked and
+nothing comes. Here each of these ends the process.
 """
 
+import faulthandler
 import os
 import sys
 import threading
@@ -17,25 +18,47 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
+from fedse.flower.patches.bundle_guard import guard_reading
+from fedse.flower.patches.heard_nodes import hasten_heartbeats
+from fedse.flower.patches.line_watch import LineWatch
 from fedse.flower.patches.presence import remember
+from fedse.flower.patches.runtime_socket import serve_at
+from fedse.flower.patches.unanswered import AnswerWatch
 
 BROKEN = 1
+UNANSWERED = 75
+"""Exit code of one that was asked and got nothing from its app."""
+IDLE = 76
+"""Exit code of one that no longer asks for work."""
+# Between two looks whether an answer is overdue.
+LOOK_SECONDS = 5.0
 # Longer than Flower takes to end at a signal (5 s), which ends its SuperExec as well.
 CHILD_SECONDS = 6.0
 
 
 def main(argv: Sequence[str]) -> NoReturn:
-    """Runs flower-supernode with its own arguments; `--presence FILE` is kept by us."""
+    """Runs flower-supernode with its own arguments; those that are named here are ours."""
     parser = ArgumentParser(
         "python -m fedse.flower.ops.supernode", add_help=False, allow_abbrev=False
     )
     parser.add_argument("--presence", type=Path, help="number of the node, and whether it left")
+    parser.add_argument("--line", type=Path, help="whether the server is reached, and why not")
+    parser.add_argument("--runtime-socket", type=Path, help="where the app asks; else at a port")
     own, flowers = parser.parse_known_args(argv)
     sys.argv = ["flower-supernode", *flowers]
 
     def serve() -> None:
         if own.presence:
             remember(own.presence)
+        if own.line:
+            LineWatch(own.line, clock=time.monotonic).follow()
+        if own.runtime_socket:
+            serve_at(own.runtime_socket)
+        guard_reading()
+        hasten_heartbeats()
+        watch = AnswerWatch(time.monotonic)
+        watch.follow()
+        threading.Thread(target=_end_unanswered, args=(watch,), daemon=True).start()
         import_module("flwr.supernode.cli").flower_supernode()
 
     end_with(serve)
@@ -85,6 +108,18 @@ def _end_with_child() -> None:
             print(f"child {ended} ended, and with it the SuperNode", file=sys.stderr)
             _end(BROKEN)
         before = ended
+
+
+def _end_unanswered(watch: AnswerWatch) -> None:
+    while not (problem := watch.problem()) and not (idle := watch.idle()):
+        time.sleep(LOOK_SECONDS)
+    if problem:
+        print(f"{problem}: another process may have taken the task", file=sys.stderr)
+        _end(UNANSWERED)
+    print(f"{idle}: it hangs, or no server can be reached", file=sys.stderr)
+    # To stderr: where each thread is.
+    faulthandler.dump_traceback(all_threads=True)
+    _end(IDLE)
 
 
 def _end(code: int) -> NoReturn:

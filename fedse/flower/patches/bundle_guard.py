@@ -18,9 +18,10 @@ from typing import Any
 from fedse.errors import WireError
 from fedse.flower.messages.bundle import contents_digest
 from fedse.flower.patches.replace import replace
+from fedse.flower.patches.runtime_socket import ask_at, run_superexec, take_token
 
-RUNTIME = "flwr.supernode.runtime.run_clientapp"
-UNPACK = "install_from_fab"
+RUNTIME, UNPACK = "flwr.supernode.runtime.run_clientapp", "install_from_fab"
+LOOP, READ = "flwr.supernode.start_client_internal", "get_fused_config_from_fab"
 COMMANDS = "flwr.supernode.cli"
 REFUSED = "the app bundle is not the one this site agreed to"
 _REFUSES = """\
@@ -30,8 +31,14 @@ exit 1
 """
 
 
-def main(agreed: str) -> None:
-    """Flower's flwr-clientapp with its unpacking guarded; takes the same arguments."""
+def main(agreed: str, socket: str = "") -> None:
+    """Flower's flwr-clientapp with its unpacking guarded; takes the same arguments.
+
+    It asks for its task at `socket`, which is the SuperNode's, or else at the address given.
+    """
+    take_token()
+    if socket:
+        ask_at(Path(socket))
     replace(import_module(RUNTIME), UNPACK, lambda unpack: guarded(unpack, agreed))
     clientapp_module().flwr_clientapp()
 
@@ -58,6 +65,20 @@ def guarded(unpack: Callable[..., Any], agreed: str) -> Callable[..., Any]:
     return unpack_agreed
 
 
+def guard_reading() -> None:
+    """From now on this process reads no settings from a bundle larger than ours."""
+    replace(import_module(LOOP), READ, only_small)
+
+
+def only_small(read: Callable[..., Any]) -> Callable[..., Any]:
+    """`read`; of a bundle that is too large nothing: the app that is to unpack it refuses it."""
+
+    def read_small(bundle: bytes, run: Any) -> Any:
+        return read(bundle, run) if _contents(bundle) else {}
+
+    return read_small
+
+
 def _contents(bundle: bytes) -> str:
     try:
         return contents_digest(bundle)
@@ -65,14 +86,25 @@ def _contents(bundle: bytes) -> str:
         return ""  # a bundle that cannot be read is never the agreed one
 
 
-def write_launchers(folder: Path, agreed: str) -> Path:
-    """`folder` holds every program Flower could start for a task; it belongs first on PATH."""
+def write_launchers(folder: Path, agreed: str, socket: Path | None = None) -> Path:
+    """`folder` holds every program Flower could start for a task; it belongs first on PATH.
+
+    With a `socket` of the SuperNode also the SuperExec, which starts them; all then ask there.
+    """
     from flwr.supercore.constant import TASK_TYPE_TO_COMMAND
 
+    programs = dict.fromkeys(TASK_TYPE_TO_COMMAND.values(), "")
+    programs["flwr-clientapp"] = _program(main, agreed, *([str(socket)] if socket else []))
+    if socket:
+        programs["flower-superexec"] = _program(run_superexec, str(socket))
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    guard = f"#!{sys.executable}\nfrom {__name__} import main\n\nmain({agreed!r})\n"
-    for name in TASK_TYPE_TO_COMMAND.values():
-        program = folder / name
-        program.write_text(guard if name == "flwr-clientapp" else _REFUSES.format(name=name))
-        program.chmod(0o700)
+    for name, text in programs.items():
+        (folder / name).write_text(text or _REFUSES.format(name=name))
+        (folder / name).chmod(0o700)
     return folder
+
+
+def _program(run: Callable[..., None], *arguments: str) -> str:
+    words = ", ".join(map(repr, arguments))
+    lines = ["#!" + sys.executable, f"from {run.__module__} import {run.__name__}", ""]
+    return "\n".join([*lines, f"{run.__name__}({words})", ""])

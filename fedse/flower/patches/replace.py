@@ -6,9 +6,7 @@ from typing import Any
 from fedse.errors import MachineError
 
 
-def replace(
-    owner: Any, name: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]
-) -> None:
+def replace(owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
     """`owner`, a module or class of Flower's, has `wrap` of what it had under `name`."""
     if not hasattr(owner, name):
         raise MachineError(

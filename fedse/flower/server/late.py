@@ -3,6 +3,7 @@
 import hashlib
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from flwr.app import Message
 
@@ -60,8 +61,14 @@ class LateReplies:
         folder = self._run.path / FOLDER
         folder.mkdir(exist_ok=True)
         write_durably(folder / f"{name}.safetensors", adapter)
-        for old in sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime_ns)[:-KEPT_FILES]:
+        # By round first: the time of a file is wrong if the clock was set in between.
+        for old in sorted(folder.glob("[0-9]*"), key=_age)[:-KEPT_FILES]:
             old.unlink()
+
+
+def _age(file: Path) -> tuple[int, int]:
+    """Round and time of a late reply."""
+    return int(file.name.partition("-")[0]), file.stat().st_mtime_ns
 
 
 def _digest(adapter: bytes) -> str:

@@ -70,6 +70,7 @@ class Asking:
 
     begun: float
     ends: float
+    """The latest: reached only while too few have come or answered."""
     rejoin: float
     """Seconds a node that was well is waited for after it vanished or failed."""
     size: Size
@@ -79,6 +80,10 @@ class Asking:
     """Until when all members are waited for if nobody was asked before."""
     needed: int = 1
     """Valid answers below which the round would be abandoned: until `join` more are waited for."""
+    deadline: float = math.inf
+    """Seconds the nodes have to answer, from when those that are expected have come."""
+    gathered: float | None = None
+    """When they had come; None = not yet."""
     took: Mapping[str, float] = field(default_factory=dict)
     """Seconds each node took for its last answer; silence means nothing before twice that."""
     seen: dict[str, float] = field(default_factory=dict)
@@ -101,13 +106,28 @@ class Asking:
         """
         self.online = frozenset(node.key for node in nodes)
         self.seen |= dict.fromkeys(self.online, now)
+        if self.gathered is None and self._have_come(now):
+            self.gathered = now
         without_vote = len(self.settled) - self.votes + len(self.failed) + self._count_silent()
         chosen = nodes[: self.size.seats + without_vote]
-        rest = self.ends - now
+        rest = min(self.closes() - now, self.deadline)
         if rest <= 0:
             return {}
         due = [n for n in chosen if n.key not in self.settled and self._is_due(n, now)]
         return {n: min(rest, self._pause(n)) if self._is_silent(n) else rest for n in due}
+
+    def closes(self) -> float:
+        """When the round stops waiting, as things are now."""
+        if self.gathered is None or self.valid < self.needed:
+            return self.ends
+        return min(self.ends, self.gathered + self.deadline)
+
+    def _have_come(self, now: float) -> bool:
+        """All members, or, if nodes were well before, those that have not stayed away too long."""
+        if self.well is None:
+            return len(self.seen) >= self.size.seats
+        back = self.well <= self.seen.keys() or now >= self.begun + self.rejoin
+        return back and len(self.seen) >= self.needed
 
     def _count_silent(self) -> int:
         """Nodes asked more than once without an answer; others are asked in their place."""
@@ -151,6 +171,14 @@ class Asking:
         self.failed.pop(node, None)
         return self._withdraw(node)
 
+    def dismissed(self, node: str, size: Size) -> dict[str, Sent]:
+        """The node is neither asked nor waited for any more; its messages. `size` is without it."""
+        self.size = size
+        self.settled.add(node)
+        self.seen.pop(node, None)
+        self.failed.pop(node, None)
+        return self._withdraw(node)
+
     def faltered(self, node: str, reason: str, now: float) -> None:
         """The node failed in a way that may pass; it can still answer.
 
@@ -169,7 +197,7 @@ class Asking:
 
     def over(self, now: float) -> bool:
         """Enough nodes answered, or no node that could still answer is worth waiting for."""
-        if self.enough() or now >= self.ends:
+        if self.enough() or now >= self.closes():
             return True
         if any(sent.node.key in self.online for sent in self.waiting.values()):
             return False

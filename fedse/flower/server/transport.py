@@ -5,7 +5,7 @@ node counts once: the first answer that can be read settles it, any other is lat
 """
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 from flwr.app import Message
@@ -14,6 +14,8 @@ from flwr.serverapp import Grid
 from fedse.aggregate.factors import reply_spec, request_bytes
 from fedse.aggregate.validate import parse_adapter
 from fedse.errors import AdapterRejected, WireError
+from fedse.flower.messages.offences import FILE as OFFENCES
+from fedse.flower.messages.offences import OffenceReader
 from fedse.flower.messages.wire import read_reply, request_content
 from fedse.flower.server.fault_text import (
     PASSING_IN_FLOWER,
@@ -22,14 +24,22 @@ from fedse.flower.server.fault_text import (
 )
 from fedse.flower.server.late import LateReplies
 from fedse.flower.server.mailbox import Mailbox, Node, Sent
-from fedse.flower.server.schedule import Asking, ReplyValue, in_order, size_of
-from fedse.protocol import Delivery, Request, SiteReply, undelivered
+from fedse.flower.server.schedule import Asking, ReplyValue, Size, in_order, size_of
+from fedse.protocol import (
+    Delivery,
+    Request,
+    SiteReply,
+    StageRequest,
+    largest_stage_bytes,
+    undelivered,
+)
 from fedse.seeds import seed_of
 from fedse.store.run import Run
 from fedse.types import Adapter
 
 # Seconds between two looks for replies and nodes.
 POLL_SECONDS = 1.0
+REVOKED = "its key was revoked"
 
 
 class Heard(NamedTuple):
@@ -44,12 +54,22 @@ class GridAsk:
     """Asks the online nodes; remembers which client each answered for, to name those that fail.
 
     `well` are the sites that answered last, before this server was started: of the others no more
-    are waited for than the round needs. None = nobody was ever asked.
+    are waited for than the round needs. None = nobody was ever asked. `revoked` tells which members
+    have no key any more; they are not waited for, from the moment it says so. `beat` is called with
+    every look for replies.
     """
 
     def __init__(
-        self, grid: Grid, run: Run, *, join_seconds: float, well: Collection[str] | None = None
+        self,
+        grid: Grid,
+        run: Run,
+        *,
+        join_seconds: float,
+        well: Collection[str] | None = None,
+        revoked: Callable[[], Collection[str]] = tuple,
+        beat: Callable[[], None] = lambda: None,
     ) -> None:
+        self._revoked, self._beat = revoked, beat
         self._mailbox, self._run, self._join_seconds = Mailbox(grid), run, join_seconds
         self._members = sorted(client.name for client in run.config.clients)
         self._spoke: dict[str, str] = {}
@@ -57,15 +77,29 @@ class GridAsk:
         self._well = None if well is None else frozenset(well)
         self._took: dict[str, float] = {}
         self._late = LateReplies(run)
+        self._offences = OffenceReader(run.path / OFFENCES)
 
     def __call__(
         self, request: Request, adapter: Adapter, *, skip: Collection[str] = ()
     ) -> Iterator[Delivery]:
         sent = request_bytes(adapter, self._run.config)
+        return self._asked(request, sent, set(skip), train=request.train)
+
+    def ask_stage(
+        self, request: StageRequest, data: bytes, *, of: Collection[str]
+    ) -> Iterator[Delivery]:
+        """These members' answers to a stage of a secure sum, as they come."""
+        return self._asked(request, data, {*self._members} - {*of}, train=False)
+
+    def _asked(
+        self, request: Request | StageRequest, sent: bytes, out: set[str], *, train: bool
+    ) -> Iterator[Delivery]:
         content = request_content(request.model_dump(mode="json"), sent)
-        asking, well = self._begin(request, len(self._members) - len(skip)), set[str]()
+        asking, well = self._begin(len(self._members) - len(out), train=train), set[str]()
         while True:
-            due = asking.due(self._nodes(request.round, skip), time.monotonic())
+            self._beat()
+            yield from self._dismiss_revoked(asking, out, train=train)
+            due = asking.due(self._nodes(request.round, out), time.monotonic())
             messages = self._mailbox.send(due, content, round=request.round)
             asking.sent(messages, time.monotonic())
             for delivery, node in self._read_arrivals(asking):
@@ -81,7 +115,7 @@ class GridAsk:
             yield undelivered(self._name_of(node), "failed", reason)
         self._well = frozenset(well)
 
-    def _begin(self, request: Request, members: int) -> Asking:
+    def _begin(self, members: int, *, train: bool) -> Asking:
         limits, now = self._run.config.aggregate, time.monotonic()
         # The wait for sites to come at all does not use up the time they have to answer.
         join, self._join_seconds = now + self._join_seconds, 0.0
@@ -89,13 +123,25 @@ class GridAsk:
             begun=now,
             ends=join + limits.deadline,
             rejoin=limits.rejoin,
-            # The last adapter is measured by all.
-            size=size_of(members, limits.goal if request.train else 0),
+            size=self._size(members, train=train),
             well=self._well,
             join=join,
             needed=limits.min_clients,
+            deadline=limits.deadline,
             took=self._took,
         )
+
+    def _size(self, members: int, *, train: bool) -> Size:
+        # The last adapter is measured by all.
+        return size_of(members, self._run.config.aggregate.goal if train else 0)
+
+    def _dismiss_revoked(self, asking: Asking, out: set[str], *, train: bool) -> Iterator[Delivery]:
+        """Members that were revoked by now are in `out`; what one answered before counts."""
+        for name in sorted(({*self._revoked()} & {*self._members}) - out - asking.settled):
+            out.add(name)
+            size = self._size(len(self._members) - len(out), train=train)
+            self._late.expect(asking.dismissed(name, size))
+            yield undelivered(name, "revoked", REVOKED)
 
     def _nodes(self, round: int, skip: Collection[str]) -> list[Node]:
         """The nodes that may be asked, in the order in which this round prefers them."""
@@ -110,6 +156,10 @@ class GridAsk:
 
     def _read_arrivals(self, asking: Asking) -> Iterator[tuple[Delivery, str]]:
         """The answers that settle a node; no more are read than the round needs."""
+        for question, what in self._offences.new().items():
+            if sent := asking.waiting.pop(question, None):
+                self._late.expect(asking.answered(sent.node.key, ReplyValue.NOTHING))
+                yield _offence(sent.node, self._name_of(sent.node.key), what), sent.node.key
         for message_id, sent, reply in self._mailbox.replies(asking.waiting):
             node = sent.node.key
             del asking.waiting[message_id]
@@ -139,6 +189,13 @@ class GridAsk:
                 return ReplyValue.NOTHING
         return ReplyValue.VOTE
 
+    @property
+    def _largest(self) -> int:
+        """Bytes in the place of a reply's adapter; very small adapters are shorter than keys."""
+        spec, config = self._run.spec, self._run.config
+        stage = largest_stage_bytes(len(config.clients)) if config.aggregate.secure else 0
+        return max(spec.nbytes, stage)
+
     def _name_of(self, node: str) -> str:
         return self._spoke.get(node, node)
 
@@ -152,7 +209,7 @@ class GridAsk:
             # Perhaps not the node's fault: what Flower reads with a reply may be another's.
             return Heard(undelivered(name, "failed", "the reply cannot be read"), True)
         try:
-            answer = read_reply(reply.content, max_bytes=self._run.spec.nbytes)
+            answer = read_reply(reply.content, max_bytes=self._largest)
         except WireError as error:
             return Heard(undelivered(name, "rejected", str(error)))
         if answer.fault and not answer.fault.abstains:
@@ -179,7 +236,7 @@ class GridAsk:
             return None
         name = self._name_of(sent.node.key)
         try:
-            answer = read_reply(reply.content, max_bytes=self._run.spec.nbytes) if reply else None
+            answer = read_reply(reply.content, max_bytes=self._largest) if reply else None
         except WireError:
             answer = None
         return name, (answer.adapter or b"") if answer else b""

@@ -29,6 +29,8 @@ from fedse.flower.messages.wire import (
     ADAPTER,
     FLOATS,
     INTEGERS,
+    LEAST_SALT,
+    NO_VOTE,
     RAW,
     REPLY,
     read_reply,
@@ -56,7 +58,7 @@ REPLIES = {
 
 @pytest.mark.parametrize("reply", REPLIES.values(), ids=REPLIES.keys())
 def test_a_reply_arrives_as_it_was_sent(reply: SiteReply):
-    assert read_reply(reply_content(reply), max_bytes=200) == reply
+    assert read_reply(reply_content(reply, salt=5), max_bytes=200) == reply
 
 
 def test_a_request_arrives_as_it_was_sent(adapter: Adapter):
@@ -124,6 +126,8 @@ HOSTILE = {
     "seconds minus infinite": changed(train_seconds=-math.inf),
     "more successes than episodes": changed(succeeded=7),
     "more broken than episodes": changed(broken=7),
+    "more replies without an action than replies": changed(unread=7),
+    "more replies cut off than replies": changed(cut=7),
     "more eval successes than episodes": changed(eval_succeeded=5),
     "a negative fault": changed(fault=-1),
     "no array": adapter_is(),
@@ -133,16 +137,44 @@ HOSTILE = {
     "another dtype": adapter_is(raw(b"abcd", dtype="float32")),
     "a shape that lies": adapter_is(raw(b"abcd", shape=(10**12,))),
     "an adapter too long": adapter_is(raw(bytes(201))),
+    "an adapter of no bytes": adapter_is(raw(b"")),
+    "no salt": changed(salt=None),
+    "a vote that says it is none": adapter_is(raw(bytes(9), stype=NO_VOTE)),
 }
 
 
 @pytest.mark.parametrize("spoil", HOSTILE.values(), ids=HOSTILE.keys())
 def test_a_hostile_reply_is_refused_in_the_servers_own_words(spoil):
-    content = reply_content(REPLIES["a vote"])
+    content = reply_content(REPLIES["a vote"], salt=5)
     spoil(content)
     with pytest.raises(WireError) as refusal:
         read_reply(content, max_bytes=200)
     assert "patient" not in str(refusal.value)
+
+
+def test_replies_without_a_vote_have_no_object_in_common():
+    """Flower names objects by their contents: who names another's first decides what it holds."""
+    paused = SiteReply(ClientStats(), fault=Fault.PAUSED, client=3)
+    one, other = (get_all_nested_objects(reply_content(paused, salt=s)) for s in (5, 6))
+    assert len(one) == 5
+    assert not set(one) & set(other)
+
+
+@pytest.mark.usefixtures("task_identity")
+def test_the_salt_of_a_reply_cannot_be_guessed(tmp_path: Path, adapter: Adapter, monkeypatch):
+    monkeypatch.setattr(client_app, "PATIENCE", 0.0)
+    message = asked(toy_config(), adapter)
+    sent = [client_app.forward(message, context_of(tmp_path / "none.sock")) for _ in range(50)]
+    salts = {content[REPLY]["salt"] for content in sent}
+    assert len(salts) == 50
+    assert all(LEAST_SALT <= salt < 2 * LEAST_SALT for salt in salts)
+
+
+def test_nothing_but_the_salt_is_in_the_place_of_a_missing_adapter():
+    content = reply_content(REPLIES["no vote"], salt=5)
+    content[REPLY]["salt"] = 6
+    with pytest.raises(WireError, match="else than the salt"):
+        read_reply(content, max_bytes=200)
 
 
 def sent_bytes(message: Message) -> bytes:

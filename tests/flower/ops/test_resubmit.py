@@ -4,6 +4,7 @@ The app is a child process that works on the real run folder and is killed, or e
 test wants it to; Flower's part, running it, is done by the test.
 """
 
+import errno
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -64,6 +65,9 @@ class ByHand:
     def look(self) -> None:
         for app in self._apps:
             app.poll()
+
+    def lacks_room(self) -> bool:
+        return False
 
     def cause(self) -> str:
         return ": as the test wants it"
@@ -148,3 +152,52 @@ def test_a_round_between_failures_is_progress(run: Path, monkeypatch: pytest.Mon
     script = ["refuses", (1, "round.committed"), "refuses", (2, "round.committed"), "refuses"]
     flower, _ = seen_through(run, list(script))
     assert flower.submitted == 6
+
+
+class FullFor(ByHand):
+    """As long as the disk is full, no app gets anywhere; it has room again after some looks."""
+
+    def __init__(self, run: Path, looks: int) -> None:
+        super().__init__(run, [(1, "round.started")] * looks)
+        self.left = looks
+
+    def lacks_room(self) -> bool:
+        if not self._script:
+            return False
+        # Room while an app is submitted, none when it has ended.
+        return self.submitted > 0 and len(self._script) < self.left and self._emptied()
+
+    def _emptied(self) -> bool:
+        self.left = len(self._script)
+        return True
+
+
+def test_attempts_that_end_because_the_disk_is_full_are_not_counted(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(resubmit, "HOPELESS", 2)
+    flower = FullFor(run, 5)
+    try:
+        run_to_end(run, flower, tell=lambda line: None)
+    finally:
+        flower.end()
+    assert flower.submitted == 6
+    assert progress_of(run).committed == 3
+
+
+def test_what_a_full_disk_prevents_is_tried_until_there_is_room(run: Path):
+    tries: list[int] = []
+
+    def act() -> str:
+        tries.append(1)
+        if len(tries) < 4:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return "done"
+
+    assert resubmit._insist(ByHand(run, []), act) == "done"
+    with pytest.raises(OSError, match="denied"):
+        resubmit._insist(ByHand(run, []), denied)
+
+
+def denied() -> None:
+    raise OSError(errno.EACCES, "Permission denied")

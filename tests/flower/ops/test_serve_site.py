@@ -12,28 +12,34 @@ from pathlib import Path
 
 import pytest
 
-from tests.needs import needs
+from tests.needs import needs, optional
 
 needs("flwr")
 
 from flwr.supercore.constant import TASK_TYPE_TO_COMMAND
 
 from fedse.cli.federation import require_flower
-from fedse.errors import MachineError, RunError, StoreError
+from fedse.errors import ConfigError, MachineError, RunError, StoreError
 from fedse.flower.ops import serve_federation, serve_site
-from fedse.flower.ops.deployment import SitePlace, node_command
+from fedse.flower.ops.commands import environment
+from fedse.flower.ops.deployment import SitePlace, node_command, worker_command
+from fedse.flower.ops.supernode import IDLE, UNANSWERED
 from fedse.flower.patches.bundle_guard import write_launchers
 from fedse.processes.group import Processes, Started
 from fedse.processes.restart import HOPELESS, PAUSES, STEADY_SECONDS, RestartingProcess
+from fedse.site import room, worker
+from fedse.store import space
 from tests.federation.scene import Scene
+from tests.toys.small_disk import fill, free, small_disk
 
 
 def test_a_site_speaks_tls_believes_one_authority_and_proves_itself(scene: Scene):
     home = scene.join()
-    desk = SitePlace("alpha", home.path, Path("/run/site.sock"), 9094)
+    desk = SitePlace("alpha", home.path, Path("/run/site.sock"), 9094, Path("/run/node.sock"))
     words = node_command(desk, home.card.server, home.authority, home.key)
-    assert words[1:3] == ["-m", "fedse.flower.ops.supernode"]
-    pairs = dict(zip(words[3::2], words[4::2], strict=True))
+    assert words[1:4] == ["-P", "-m", "fedse.flower.ops.supernode"]
+    pairs = dict(zip(words[4::2], words[5::2], strict=True))
+    assert pairs["--runtime-socket"] == "/run/node.sock"
     assert pairs["--presence"] == str(home.path / "node.id")
     assert pairs["--superlink"] == "fed.example.org:8443"
     assert pairs["--root-certificates"] == str(home.authority)
@@ -45,11 +51,11 @@ def test_a_site_speaks_tls_believes_one_authority_and_proves_itself(scene: Scene
 
 def test_flower_finds_our_programs_first_whatever_the_server_asks_for(scene: Scene):
     home = scene.join()
-    env = serve_site.node_environment(home, home.path / "flower")
+    env = serve_site.node_environment(home, home.path / "flower", Path("/run/node.sock"))
     assert env["PATH"].split(os.pathsep)[0] == str(home.path / "bin")
     assert env["FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION"] == "1"
     assert "flwr-clientapp" in TASK_TYPE_TO_COMMAND.values()
-    for name in TASK_TYPE_TO_COMMAND.values():
+    for name in (*TASK_TYPE_TO_COMMAND.values(), "flower-superexec"):
         found = subprocess.run(
             ["/bin/sh", "-c", f"command -v {name}"], env=env, capture_output=True, text=True
         )
@@ -61,7 +67,7 @@ def test_flower_finds_our_programs_first_whatever_the_server_asks_for(scene: Sce
     "name", [name for name in TASK_TYPE_TO_COMMAND.values() if name != "flwr-clientapp"]
 )
 def test_no_program_but_the_clients_starts(tmp_path: Path, name: str):
-    program = write_launchers(tmp_path / "bin", "0" * 64) / name
+    program = write_launchers(tmp_path / "bin", "0" * 64, tmp_path / "node.sock") / name
     done = subprocess.run([program, "--insecure"], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert f"{name} is not started" in done.stderr
@@ -191,13 +197,9 @@ def test_a_killed_worker_is_replaced_at_the_same_socket(
     """With a worker that only listens: what `attend` does is real, the model is not needed."""
     monkeypatch.setattr(serve_site, "LOOK_SECONDS", 0.05)
     monkeypatch.setattr(
-        serve_site, "node_command", lambda *_: python("import time; time.sleep(60)")
+        serve_site, "node_command", lambda *_, **__: python("import time; time.sleep(60)")
     )
     pids: list[int] = []
-
-    def listen(config: Path, desk: SitePlace) -> list[str]:
-        code = "import socket, sys, time; s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1])"
-        return [*python(f"{code}; s.listen(); time.sleep(60)"), str(desk.socket)]
 
     def tell(line: str) -> None:
         said.append(line)
@@ -206,13 +208,86 @@ def test_a_killed_worker_is_replaced_at_the_same_socket(
             pids.append(json.loads(roll.read_text())["running"][0]["pid"])
             os.kill(pids[0], signal.SIGKILL)
 
-    monkeypatch.setattr(serve_site, "worker_command", listen)
+    monkeypatch.setattr(serve_site, "worker_command", listening)
     home, said = scene.join(), []
     serve_site.serve_site(home, tell=tell, seconds=3)
     assert said[1].startswith("worker ended with exit code -9: ")
     assert (home.path / "logs" / "worker-2.log").read_text() == "", "the socket was free again"
     assert all(map(gone, pids))
     assert not list((home.path / "logs").glob("running-*.json"))
+
+
+@optional("tmpfs")
+def test_a_site_that_starts_on_a_full_disk_goes_on_when_there_is_room(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+):
+    """With a worker that listens if it can write and ends if it cannot."""
+    monkeypatch.setattr(serve_site, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(space, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(room, "SPARE_BYTES", 1 << 20)
+    monkeypatch.setattr(
+        serve_site, "node_command", lambda *_, **__: python("import time; time.sleep(60)")
+    )
+    monkeypatch.setattr(serve_site, "worker_command", listening)
+    with small_disk(scene.folder / "home", 4) as disk:
+        home, said = scene.join(), []
+
+        def tell(line: str) -> None:
+            said.append(line)
+            if "is full" in line:
+                free(disk)
+
+        fill(disk)
+        serve_site.serve_site(home, tell=tell, seconds=1)
+    assert "is full: 0.0 MB free, an answer needs at least" in said[0]
+    assert "has room again" in said[1]
+    assert said[2].startswith("worker ready")
+
+
+def listening(config: Path, desk: SitePlace) -> list[str]:
+    code = "import socket, sys, time; s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1])"
+    return [*python(f"{code}; s.listen(); time.sleep(60)"), str(desk.socket)]
+
+
+PLANTED = {
+    "sitecustomize.py": "open('ran', 'w')\n",
+    "usercustomize.py": "open('ran', 'w')\n",
+    "argparse.py": "raise SystemExit('shadowed')\n",
+    "pydantic.py": "raise SystemExit('shadowed')\n",
+}
+
+
+def test_nothing_in_the_working_folder_stands_for_pythons_own_modules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for name, text in PLANTED.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    desk = SitePlace("alpha", tmp_path / "home", tmp_path / "site.sock", 1)
+    line = worker_command(Path("experiment.toml"), desk)
+    assert line[line.index("--modules") + 1] == str(tmp_path)
+    done = subprocess.run(
+        line, env=environment(tmp_path / "flower"), capture_output=True, text=True
+    )
+    assert "experiment.toml" in done.stderr, "it came as far as its settings"
+    assert "shadowed" not in done.stderr
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_module_in_the_working_folder_is_found_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    place = ["--client", "a", "--socket", "s", "--home", "h", "--modules", str(tmp_path)]
+    assert worker.main([str(tmp_path / "none.toml"), *place]) == ConfigError.exit_code
+    assert sys.path[-1] == str(tmp_path)
+
+
+def test_why_a_node_ended_is_told_by_its_code():
+    assert "asked and nothing came" in serve_site.likely_cause(UNANSWERED)
+    assert "did it hang" in serve_site.likely_cause(IDLE)
+    assert "is the server down" in serve_site.likely_cause(1)
+    assert serve_site.likely_cause(-signal.SIGKILL) == ""
 
 
 def test_a_home_is_attended_once(scene: Scene):

@@ -9,14 +9,8 @@ needs("flwr")
 from flwr.supercore.inflatable.inflatable_utils import ObjectPullError, pull_objects
 from flwr.superlink.grid import http_grid
 
-from fedse.flower.patches.reply_limit import (
-    OBJECT_BYTES,
-    PULL,
-    SLACK_BYTES,
-    SLACK_OBJECTS,
-    bound_pulls,
-    bounded,
-)
+from fedse.flower.messages.bounds import OBJECT_BYTES, SLACK_BYTES, SLACK_OBJECTS, reply_bounds
+from fedse.flower.patches.reply_limit import PULL, bound_pulls, bounded
 
 ADAPTER = 4 * OBJECT_BYTES
 
@@ -29,7 +23,7 @@ def pulled(sizes: dict[str, int]) -> list[str]:
         asked.append(name)
         return bytes(sizes[name])
 
-    read = bounded(pull_objects, ADAPTER)
+    read = bounded(pull_objects, reply_bounds(ADAPTER))
     try:
         found = read(object_ids=list(sizes), pull_object_fn=pull)
     except ObjectPullError:
@@ -55,7 +49,7 @@ def test_of_a_huge_one_little_is_read():
 
 def test_of_one_in_too_many_pieces_nothing_is_read():
     pieces = {str(i): 1 for i in range(SLACK_OBJECTS + ADAPTER // OBJECT_BYTES + 1)}
-    read = bounded(pull_objects, ADAPTER)
+    read = bounded(pull_objects, reply_bounds(ADAPTER))
     with pytest.raises(ObjectPullError, match="of more than 68 objects"):
         read(object_ids=list(pieces), pull_object_fn=lambda name: pytest.fail("was read"))
 

@@ -176,6 +176,62 @@ def test_after_a_restart_a_round_that_would_be_abandoned_waits_for_more_sites():
     assert one.over(JOIN)
 
 
+SHORT = 60.0
+
+
+def restarted(members: int, *, well: set[int], needed: int = 1) -> Asking:
+    """A round after a restart: sites may take JOIN x 10 seconds to come, and SHORT to answer."""
+    one = asking(members, well=well)
+    one.join, one.deadline, one.needed = 10 * JOIN, SHORT, needed
+    one.ends = one.join + SHORT
+    return one
+
+
+def test_after_a_restart_a_silent_site_has_the_deadline_and_no_longer():
+    one = restarted(3, well={1, 2, 3})
+    assert set(one.due(nodes(1, 2, 3), 5.0).values()) == {SHORT}
+    ask(one, nodes(1, 2, 3), 5.0)
+    for node in (1, 2):
+        answer(one, node)
+    assert not one.over(5 + SHORT - 1)
+    assert one.over(5 + SHORT)
+
+
+def test_after_a_restart_the_deadline_begins_when_who_was_well_has_come_or_stays_away():
+    one = restarted(3, well={1, 2})
+    ask(one, nodes(1), 0)
+    answer(one, 1)
+    assert one.closes() == one.ends
+    ask(one, nodes(1, 2), 30)
+    assert one.closes() == 30 + SHORT
+    alone = restarted(3, well={1, 2, 3})
+    ask(alone, nodes(1, 2), 0)
+    answer(alone, 1)
+    ask(alone, nodes(1, 2), REJOIN - 1)
+    assert alone.closes() == alone.ends
+    ask(alone, nodes(1, 2), REJOIN)
+    assert alone.closes() == REJOIN + SHORT
+
+
+def test_a_round_that_would_be_abandoned_waits_longer_but_no_question_lives_longer():
+    one = restarted(3, well={1, 2}, needed=2)
+    ask(one, nodes(1, 2), 0)
+    answer(one, 1)
+    assert not one.over(SHORT)
+    assert max(one.due(nodes(1, 2), 500.0).values(), default=0.0) <= SHORT
+    assert one.over(10 * JOIN + SHORT)
+
+
+def test_at_the_first_round_the_deadline_begins_when_all_have_come():
+    one = restarted(2, well=set())
+    one.well = None
+    ask(one, nodes(1), 0)
+    answer(one, 1)
+    assert one.closes() == one.ends
+    ask(one, nodes(1, 2), 100)
+    assert one.closes() == 100 + SHORT
+
+
 def test_a_node_that_comes_and_goes_is_asked_ever_more_rarely():
     one = asking(1)
     asked = [t for t in range(100) if ask(one, nodes(1, since=str(t)), float(t))]

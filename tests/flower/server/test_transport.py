@@ -21,6 +21,8 @@ from fedse.config.schema import Config
 from fedse.drivers.loop import federate
 from fedse.events import read_events
 from fedse.faults import Fault
+from fedse.flower.messages.offences import FILE as OFFENCES
+from fedse.flower.messages.offences import note_offence
 from fedse.flower.messages.wire import reply_content
 from fedse.flower.server import late, mailbox, schedule
 from fedse.flower.server import transport as ask_module
@@ -69,7 +71,7 @@ class FakeGrid:
 
 
 def says(reply: SiteReply) -> Answer:
-    return lambda message: Message(reply_content(reply), reply_to=message)
+    return lambda message: Message(reply_content(reply, salt=5), reply_to=message)
 
 
 def votes(place: int, seed: int = 0) -> Answer:
@@ -143,6 +145,20 @@ def test_the_message_lives_as_long_as_the_round(run: Run):
     (message,) = grid.asked.values()
     assert message.metadata.ttl == pytest.approx(0.3, abs=0.1)
     assert (message.metadata.ttl <= 0.3, message.metadata.group_id) == (True, "7")
+
+
+def test_a_reply_the_superlink_refused_is_a_strike_of_its_sender(run: Run):
+    """And the round does not wait for that site."""
+    note_offence(run.path / OFFENCES, "1", "its reply names more objects than a reply has")
+    first, second = (NodeInfo(i, NAMES[i]) for i in range(2))
+    got = {d.client: d for d in heard(run, {first: votes(0), second: silent})}
+    assert got[NAMES[0]].exclusion is None
+    offence = got[NAMES[1]].exclusion
+    assert offence is not None
+    assert (offence.kind, offence.reason) == (
+        "rejected",
+        "its reply names more objects than a reply has",
+    )
 
 
 BROKEN = {
@@ -357,3 +373,75 @@ def test_an_upload_that_takes_long_is_counted_when_it_is_whole(run: Run, monkeyp
 
     (got,) = heard(run, {NodeInfo(1): slow}, join=0)
     assert (got.client, got.fault) == ("alpha", "")
+
+
+def named(*answers: Answer) -> dict[NodeInfo, Answer]:
+    return {NodeInfo(i + 1, NAMES[i]): answer for i, answer in enumerate(answers)}
+
+
+def patient(run: Run, *, goal: int = 0) -> None:
+    limits = run.config.aggregate.model_copy(update={"deadline": 1000.0, "goal": goal})
+    run.config = run.config.model_copy(update={"aggregate": limits})
+
+
+def test_a_round_does_not_wait_for_a_site_that_is_revoked_while_it_is_asked(
+    run: Run, clock: Ticking
+):
+    patient(run)
+    grid = FakeGrid(named(*(votes(i) for i in range(4)), silent))
+
+    def revoked() -> tuple[str, ...]:
+        return (NAMES[4],) if clock.now >= 7 else ()
+
+    ask, adapter = GridAsk(grid, run, join_seconds=0, revoked=revoked), toy_adapter(SPEC, 9)
+    got = list(ask(first_request(run.config, adapter), adapter))
+    assert 7 <= clock.now < 7.1
+    assert [(d.client, d.fault) for d in got] == [
+        *((name, "") for name in NAMES[:4]),
+        (NAMES[4], "revoked: its key was revoked"),
+    ]
+
+
+@pytest.mark.parametrize("well", [None, NAMES])
+def test_a_site_that_was_revoked_before_is_neither_asked_nor_waited_for(
+    run: Run, clock: Ticking, well
+):
+    """Not in the first round, which waits for all members, and not where it had answered last."""
+    patient(run)
+    grid = FakeGrid(named(*(votes(i) for i in range(4)), silent))
+    ask = GridAsk(grid, run, join_seconds=600.0, well=well, revoked=lambda: {NAMES[4]})
+    adapter = toy_adapter(SPEC, 9)
+    got = list(ask(first_request(run.config, adapter), adapter))
+    assert clock.now == 0.0
+    assert {m.metadata.dst_node_id for m in grid.asked.values()} == {1, 2, 3, 4}
+    assert sorted(d.client for d in got) == sorted(NAMES)
+
+
+def test_what_a_site_answered_before_it_was_revoked_counts(run: Run, clock: Ticking):
+    patient(run)
+    grid = FakeGrid(named(*(votes(i) for i in range(4)), silent))
+
+    def revoked() -> tuple[str, ...]:
+        return (NAMES[0], NAMES[4]) if clock.now >= 1 else ()
+
+    ask, adapter = GridAsk(grid, run, join_seconds=0, revoked=revoked), toy_adapter(SPEC, 9)
+    got = {d.client: d.fault for d in ask(first_request(run.config, adapter), adapter)}
+    assert got == {**dict.fromkeys(NAMES[:4], ""), NAMES[4]: "revoked: its key was revoked"}
+
+
+def test_a_site_that_enrolled_again_is_asked_in_the_next_round(run: Run):
+    grid, out = FakeGrid(named(*(votes(i) for i in range(5)))), {NAMES[4]}
+    ask, adapter = GridAsk(grid, run, join_seconds=0, revoked=lambda: out), toy_adapter(SPEC, 9)
+    first = list(ask(first_request(run.config, adapter), adapter))
+    out.clear()
+    second = list(ask(first_request(run.config, adapter, round=2), adapter))
+    assert [sum(not d.fault for d in got) for got in (first, second)] == [4, 5]
+
+
+def test_a_revoked_site_is_no_strike_and_costs_no_bytes(run: Run):
+    grid = FakeGrid(named(*(votes(i, seed=i) for i in range(4)), silent))
+    ask = GridAsk(grid, run, join_seconds=0, revoked=lambda: {NAMES[4]})
+    federate(run, ask, clock=time.time)
+    for result in run.results():
+        assert [(e.client, e.kind) for e in result.excluded] == [(NAMES[4], "revoked")]
+        assert (result.absent, result.bytes_down) == ((), 4 * SPEC.nbytes)

@@ -1,0 +1,154 @@
+"""`fedse audit RUN` and `fedse site audit`: what does a reply tell about the lessons behind it?"""
+
+import json as json_format
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from fedse.api.auditing import ClientAudit, audit_home, audit_run
+from fedse.audit.canary import exposure
+from fedse.audit.scores import Estimate, lessons_for
+from fedse.audit.verdict import CONTROL_WORDS, AuditResult, AuditRules
+from fedse.cli.display import Json
+from fedse.cli.federation_options import require_flower
+from fedse.cli.phrases import counted
+from fedse.cli.resume import RunName
+from fedse.cli.site_options import HERE, HomeOption
+from fedse.errors import ConfigError
+from fedse.faults import Fault
+from fedse.site.rules import read_rules
+
+Shadows = Annotated[
+    int | None,
+    Parameter(help="Adapters trained to calibrate the strongest attack; default: as the rules."),
+]
+Seed = Annotated[int, Parameter(help="Another seed divides the lessons in another way.")]
+WIDTHS = (0.1, 0.05)
+ATTACKS = {
+    "loss": "by its loss under the reply",
+    "difference": "by how much its loss fell",
+    "lira": "by shadow adapters (LiRA)",
+    "cosine": "by the step it asks for",
+}
+PLACES = {"typed": "typed by the agent", "seen": "seen by the agent"}
+
+
+def audit_verb(
+    run: RunName = "last",
+    /,
+    *,
+    client: Annotated[str | None, Parameter(help="Only this one; default: all.")] = None,
+    round: Annotated[int | None, Parameter(help="The reply to it; default: the last.")] = None,
+    shadows: Shadows = None,
+    seed: Seed = 0,
+    policy: Annotated[
+        Path | None, Parameter(help="Judge by [audit] of this policy.toml; default: a new site's.")
+    ] = None,
+    json: Json = False,
+) -> int:
+    """The figures of each client's reply are on stdout; the exit code is 40 if one fails."""
+    rules = with_shadows(read_rules(policy).audit if policy else AuditRules(), shadows)
+    audits = audit_run(run, rules=rules, client=client, round=round, seed=seed, tell=_aside)
+    return show(audits, rules, json=json)
+
+
+def site_audit(
+    *, home: HomeOption = HERE, shadows: Shadows = None, seed: Seed = 0, json: Json = False
+) -> int:
+    """Measure what the server could find out from the next reply; nothing leaves.
+
+    Judged by [audit] in policy.toml; the exit code is 40 if the reply would not pass. With
+    `every` above 0 the site does this by itself before an answer leaves.
+
+    Example: fedse site audit --home site
+    """
+    require_flower()
+    from fedse.federation.home import open_home
+
+    opened = open_home(home)
+    rules = with_shadows(read_rules(opened.policy).audit, shadows)
+    own = (opened.config, opened.card.site, opened.path)
+    return show([audit_home(*own, rules=rules, seed=seed, tell=_aside)], rules, json=json)
+
+
+def with_shadows(rules: AuditRules, shadows: int | None) -> AuditRules:
+    if shadows is None:
+        return rules
+    if shadows < 4 or shadows % 2:
+        raise ConfigError(
+            f"--shadows must be an even number from 4 on, got {shadows}", hint="--shadows 4"
+        )
+    return rules.model_copy(update={"shadows": shadows})
+
+
+def show(audits: Sequence[ClientAudit], rules: AuditRules, *, json: bool) -> int:
+    """The audits are on stdout; 0 if all of them pass."""
+    if json:
+        print(json_format.dumps([_facts(audit, rules) for audit in audits]))
+    else:
+        print("\n\n".join("\n".join(audit_lines(audit, rules)) for audit in audits))
+    return 0 if all(audit.result.passes(rules) for audit in audits) else Fault.WITHHELD
+
+
+def _facts(audit: ClientAudit, rules: AuditRules) -> dict[str, Any]:
+    result = audit.result
+    return {
+        "client": audit.client,
+        "round": audit.round,
+        "passed": result.passes(rules),
+        "objections": list(result.objections(rules)),
+        **result.model_dump(mode="json"),
+    }
+
+
+def audit_lines(audit: ClientAudit, rules: AuditRules) -> Iterator[str]:
+    """What was found, in words for somebody who has to decide."""
+    result = audit.result
+    yield f"{audit.client}, a reply to round {audit.round}, as the server sees it"
+    yield f"  {counted(result.lessons, 'lesson')}, {counted(result.shadows, 'shadow adapter')}"
+    if result.attacks:
+        yield from _figures(result)
+    yield from _precision(result.lessons)
+    objections = list(result.objections(rules))
+    if not objections:
+        limits = f"AUC {rules.max_auc:g}, found {rules.max_tpr:g}, {rules.max_bits:g} bits"
+        yield f"  passes: nothing is above the limits ({limits})"
+    for objection in objections:
+        yield f"  DOES NOT PASS: {objection}"
+
+
+def _figures(result: AuditResult) -> Iterator[str]:
+    yield "  can it tell a lesson from another episode? AUC, 0.5 = it cannot; 95 % interval"
+    for one in result.attacks:
+        found = f"found at 1 % false alarms: {_span(one.tpr)}"
+        yield f"    {ATTACKS[one.attack]:<28}  {_span(one.auc)}   {found}"
+    yield "  does it know a secret? bits of exposure, mean; 1.4 = it does not"
+    for canary in result.canaries:
+        told = f"{canary.planted} planted once, the worst {canary.most:.1f}"
+        most = f"{exposure(1, canary.candidates):g}"
+        yield f"    {PLACES[canary.place]:<28}  {_span(canary.bits)}   {told}, of {most}"
+    yield "  controls of the audit itself"
+    for control in result.controls:
+        sign = "yes" if control.succeeded else "NO "
+        bounds = f"{control.figure:.2f}, expected {control.low:.2f} to {control.high:.2f}"
+        yield f"    {sign}  {CONTROL_WORDS[control.control]}: {bounds}"
+
+
+def _precision(lessons: int) -> Iterator[str]:
+    """How much the figures can be trusted, if that is not much."""
+    needed = [f"{lessons_for(width)} for +- {width:g}" for width in WIDTHS]
+    if lessons < lessons_for(WIDTHS[-1]):
+        yield f"  few lessons: an AUC near 0.5 needs {', '.join(needed)} (95 %)"
+    if lessons < 100:
+        yield "  with fewer than 100 lessons, 1 % false alarms means none at all"
+
+
+def _span(estimate: Estimate) -> str:
+    return f"{estimate.value:.2f} ({estimate.low:.2f} to {estimate.high:.2f})"
+
+
+def _aside(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

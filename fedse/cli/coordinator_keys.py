@@ -1,0 +1,109 @@
+"""What `fedse federation` does about keys while a federation goes on: renew, rotate, pardon."""
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from fedse.cli.federation_options import HERE, Folder, SiteName, require_flower
+from fedse.errors import ConfigError
+from fedse.ledger.pardon import grant_pardon
+from fedse.store.run_folder import open_run
+
+if TYPE_CHECKING:
+    from fedse.federation.folder import Federation
+
+
+def renew(
+    *,
+    dir_: Folder = HERE,
+    days: Annotated[int, Parameter(help="How long the new certificate is valid.")] = 365,
+    new_key: Annotated[bool, Parameter(help="Replace the server's private key as well.")] = False,
+) -> None:
+    """Give the server a new certificate; sites trust it already and need nothing.
+
+    A running server takes it over by itself, and the round goes on.
+
+    Example: fedse federation renew --dir federation
+    """
+    require_flower()
+    from fedse.federation.folder import open_federation
+    from fedse.federation.renewal import renew as renew_certificate
+
+    if days < 1:
+        raise ConfigError(f"--days must be 1 or more, got {days}")
+    federation = open_federation(dir_)
+    ends = renew_certificate(federation, now=datetime.now(UTC), days=days, new_key=new_key)
+    print(f"the server's certificate is valid until {ends:%Y-%m-%d}")
+
+
+def rotate(
+    request: Annotated[Path, Parameter(help="rotation.json, as the site sent it.")],
+    /,
+    *,
+    dir_: Folder = HERE,
+) -> None:
+    """Put a site's new key on the list in place of its old one.
+
+    Only a request that is signed with the enrolled key is accepted. A running site goes over to the
+    new key by itself.
+
+    Example: fedse federation rotate north-rotation.json
+    """
+    require_flower()
+    from fedse.federation.folder import open_federation
+    from fedse.federation.renewal import rotate as rotate_key
+    from fedse.federation.rotation import read_rotation
+
+    federation, asked = open_federation(dir_), read_rotation(request)
+    rotate_key(federation, asked)
+    print(f"{asked.site} has a new key{effect(federation)}")
+
+
+def pardon(
+    site: SiteName,
+    /,
+    *,
+    dir_: Folder = HERE,
+    reason: Annotated[str, Parameter(help="Why; it is written into the ledger.")] = "",
+) -> None:
+    """End a site's quarantine: it is asked again from the next round on.
+
+    Its earlier strikes no longer count, and the ledger says so. New ones do.
+
+    Example: fedse federation pardon north --reason "wrong version, upgraded"
+    """
+    require_flower()
+    from fedse.federation.enrolment import member_of
+    from fedse.federation.folder import hints_name, open_federation
+
+    federation = open_federation(dir_)
+    with hints_name(federation.path), open_run(federation.run, clock=time.time) as run:
+        member_of(federation.sites, site)
+        granted = grant_pardon(run, site, reason=reason, clock=time.time)
+    print(f"{site} is pardoned: strikes up to round {granted.after} no longer count")
+
+
+def effect(federation: "Federation") -> str:
+    """When a change of the list takes effect; at once where the server runs."""
+    from fedse.flower.ops.serve_federation import sync_nodes
+
+    if sync_nodes(federation):
+        return ", effective now"
+    start = f"fedse federation start --dir {federation.path}"
+    return f"; the server is not running, this takes effect with: {start}"
+
+
+def expiries(federation: "Federation") -> dict[str, Callable[[], float]]:
+    """When each certificate of the federation expires, read anew at each call."""
+    from fedse.federation.keys import valid_until
+
+    files = {"server": federation.identity.certificate, "authority": federation.identity.ca}
+
+    def reader(file: Path) -> Callable[[], float]:
+        return lambda: valid_until(file).timestamp()
+
+    return {name: reader(file) for name, file in files.items()}

@@ -1,0 +1,70 @@
+"""`fedse site encrypt`: episodes on this disk can be read with a key only."""
+
+from pathlib import Path
+from typing import Annotated
+
+import tomlkit
+from cyclopts import Parameter
+
+from fedse.cli.federation_options import require_flower
+from fedse.cli.phrases import counted
+from fedse.cli.site_options import HERE, HomeOption
+from fedse.errors import ConfigError
+from fedse.store.buffer_key import IN_ENVIRONMENT, encrypt_buffer, key_path, rotate_key
+from fedse.store.files import write_durably
+from fedse.store.lock import locked
+
+
+def encrypt(
+    *,
+    home: HomeOption = HERE,
+    key: Annotated[
+        str, Parameter(help="The new key's file; best on another disk, never in a backup of HOME.")
+    ] = "",
+    rotate: Annotated[bool, Parameter(help="Replace the key by a new one.")] = False,
+) -> None:
+    """Encrypt the site's episodes on its disk, or replace the key they are encrypted with.
+
+    The key is made if there is none, and site.toml names it. Without the key nobody can read the
+    episodes any more, so keep a copy of it. Adapters are not encrypted.
+
+    Example: fedse site encrypt --key /mnt/keys/site.key
+    """
+    require_flower()
+    from fedse.federation.home import SITE, open_home
+
+    opened = open_home(home)
+    named = opened.config.storage.key
+    setting = _chosen(named, key, rotate=rotate, home=home)
+    path, buffer = key_path(opened.path, setting), opened.path / "buffer.db"
+    again = f"stop it (Ctrl-C, or its service), then: fedse site encrypt --home {home}"
+    with locked(opened.path, busy=f"a site takes part with the home {home}", hint=again):
+        if not named:
+            _name_key(opened.path / SITE, setting)
+        changed = rotate_key(buffer, path) if rotate else encrypt_buffer(buffer, path)
+    print(f"key      {path}, readable by its owner only; without it the episodes are lost")
+    print(f"written  {counted(changed, 'record')} anew; earlier bytes are overwritten")
+    print("covers   what agents saw and said, names of tasks and persons; not adapters, not counts")
+
+
+def _chosen(named: str, key: str, *, rotate: bool, home: Path) -> str:
+    """What `storage.key` is or shall be; a request that does not fit the site is refused."""
+    if (named or key).startswith(IN_ENVIRONMENT):
+        raise ConfigError(
+            "a key in an environment variable is neither made nor replaced by this command",
+            hint="encrypt with a file first, then put its 64 digits into the variable",
+        )
+    fits = key in ("", named) if named else bool(key) and not rotate
+    if not fits:
+        raise ConfigError(
+            f"this site {'has the key ' + named if named else 'has no key yet'}",
+            hint=f"fedse site encrypt {'--rotate' if named else '--key FILE'} --home {home}",
+        )
+    return named or key
+
+
+def _name_key(file: Path, setting: str) -> None:
+    """The site's own file names the key; the owner's comments stay."""
+    document = tomlkit.parse(file.read_text(encoding="utf-8"))
+    document.setdefault("storage", tomlkit.table())["key"] = setting
+    write_durably(file, tomlkit.dumps(document).encode())

@@ -1,0 +1,209 @@
+"""`fedse site forget` and `fedse site retrain-without`: a person or case, and what came of it."""
+
+import json as json_format
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from fedse.api.checks import require_machine
+from fedse.api.engines import acting_engine
+from fedse.cli.display import Json
+from fedse.cli.federation_options import require_flower
+from fedse.cli.phrases import counted
+from fedse.cli.site_options import HERE, HomeOption
+from fedse.envs.base import SubjectEnv, make_env, subject_of
+from fedse.errors import ConfigError
+from fedse.events import silent
+from fedse.site.forget import Forgotten, forget_subject, look_for
+from fedse.site.own_adapters import FOLDER
+from fedse.site.retrain import RETRAINED, Retrained, retrain_without
+from fedse.store.buffer import Buffer
+from fedse.store.buffer_key import seal_for
+from fedse.store.lock import locked
+
+if TYPE_CHECKING:
+    from fedse.federation.home import Home
+
+Subject = Annotated[
+    str,
+    Parameter(
+        help="The name, as the environment says it; - reads it from the standard input.",
+        allow_leading_hyphen=True,
+    ),
+]
+SHORT = 12
+
+
+def forget(
+    subject: Subject,
+    /,
+    *,
+    home: HomeOption = HERE,
+    dry_run: Annotated[bool, Parameter(help="Change nothing, only count.")] = False,
+    json: Json = False,
+) -> None:
+    """Remove everything stored here about a person or case, and say which adapters came of it.
+
+    Episodes go from the database and its log, and no task about that person is played again. The
+    ledger gets a line without the name. Adapters that were sent cannot be called back.
+
+    Example: fedse site forget "Ada Quill" --dry-run
+    """
+    require_flower()
+    from fedse.federation.home import open_home
+
+    opened = open_home(home)
+    name, member = _read(subject), opened.config.client(opened.card.site)
+    with _idle(opened, "forget SUBJECT"), closing(make_env(member.env, member.options)) as env:
+        own = {"subject_of": partial(subject_of, env), "seal": _seal(opened)}
+        with closing(Buffer(opened.path / "buffer.db", **own)) as buffer:
+            if dry_run:
+                told = look_for(name, buffer, opened.path, opened.config)
+            else:
+                given = (name, buffer, opened.path, opened.card.site, opened.config)
+                told = forget_subject(*given, clock=time.time)
+    if not told.found.rows and not told.erasures and not isinstance(env, SubjectEnv):
+        raise ConfigError(
+            f"environment {member.env} does not say whom a task is about",
+            hint="give it a method subject(task) that returns the name",
+        )
+    if json:
+        print(json_format.dumps(_facts(told, dry_run=dry_run)))
+    else:
+        print("\n".join(_lines(told, home, dry_run=dry_run)))
+
+
+def retrain(
+    subject: Subject,
+    /,
+    *,
+    home: HomeOption = HERE,
+    from_newest: Annotated[
+        bool, Parameter(help="Begin with the federation's newest adapter, whatever it carries.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Make an adapter for this site from what is left after a person or case was forgotten.
+
+    It begins with an adapter that cannot carry what was forgotten. `fedse site adapter` compares it
+    with the others; nothing is sent, and no answer that was given changes.
+
+    Example: fedse site retrain-without "Ada Quill"
+    """
+    require_flower()
+    require_machine("local")
+    from fedse.federation.home import open_home
+    from fedse.site.open import open_site
+
+    opened = open_home(home)
+    with (
+        _idle(opened, "retrain-without SUBJECT"),
+        acting_engine(opened.config, opened.path / "engine", silent),
+    ):
+        site = open_site(opened.config, opened.card.site, opened.path, clock=time.time)
+        with closing(site.buffer):
+            given = (_read(subject), site, opened.config, opened.path)
+            made = retrain_without(*given, newest=from_newest)
+    _print_retrained(made, home, json=json)
+
+
+def _print_retrained(made: Retrained, home: Path, *, json: bool) -> None:
+    if json:
+        facts = {"start": made.start.round, "start_adapter": made.start.adapter.digest}
+        counts = {"clean": made.clean, "lessons": made.lessons, "steps": made.steps}
+        print(json_format.dumps({**facts, **counts, "adapter": made.adapter.digest}))
+        return
+    carries = "cannot carry what was forgotten" if made.clean else "MAY CARRY what was forgotten"
+    after = f"adapter after round {made.start.round}" if made.start.round else "first adapter"
+    print(f"start    the federation's {after}, which {carries}")
+    print(f"trained  {counted(made.steps, 'step')} on {counted(made.lessons, 'lesson')} left here")
+    print(f"kept     {home / FOLDER / RETRAINED}, adapter {made.adapter.digest[:SHORT]}")
+    print("sent     nothing; the next answer learns from what is left, too")
+    print(f"next     fedse site adapter --out best --home {home}")
+
+
+def _read(subject: str) -> str:
+    name = sys.stdin.readline().rstrip("\n") if subject == "-" else subject
+    if not name.strip():
+        raise ConfigError("the name is empty", hint="fedse site forget NAME")
+    return name
+
+
+def _seal(opened: "Home") -> Any:
+    return seal_for(opened.path, opened.config.storage, os.environ)
+
+
+def _idle(opened: "Home", what: str) -> Any:
+    again = f"stop it (Ctrl-C, or its service), then: fedse site {what} --home {opened.path}"
+    return locked(opened.path, busy=f"a site takes part with the home {opened.path}", hint=again)
+
+
+def _facts(told: Forgotten, *, dry_run: bool) -> dict[str, Any]:
+    found, descent = told.found, told.descent
+    return {
+        "dry_run": dry_run,
+        "lessons": len(found.lessons),
+        "games": len(found.games),
+        "parts": len(found.parts),
+        "unknown": found.unknown,
+        "mentioned": found.mentioned,
+        "marks": [one.mark for one in told.erasures],
+        "sent": [one._asdict() for one in descent.sent],
+        "merged": [one._asdict() for one in descent.merged],
+        "removed": [str(one.folder) for one in descent.own if not one.is_global],
+        "copies": [str(one.folder) for one in descent.own if one.is_global],
+        "answers_kept": told.answers,
+        "exports": told.exports,
+        "elsewhere": [str(file) for file in told.elsewhere],
+    }
+
+
+def _lines(told: Forgotten, home: Path, *, dry_run: bool) -> Iterator[str]:
+    found = told.found
+    rows = (
+        f"{counted(len(found.lessons), 'lesson')}, {counted(len(found.games), 'game')} on record, "
+        f"{counted(len(found.parts), 'part')} of a round under way"
+    )
+    yield f"{'found' if dry_run else 'removed':<9}{rows}"
+    if not found.rows and told.erasures:
+        yield "before   this name was forgotten here already; what follows is on record"
+    if found.unknown:
+        yield f"unknown  {counted(found.unknown, 'record')}: the environment names nobody for them"
+    if found.mentioned:
+        yield f"mention  {counted(found.mentioned, 'other record')} with the name, not removed"
+    for one in told.erasures:
+        yield f"ledger   line of kind forgotten, mark {one.mark[:SHORT]}; it does not hold the name"
+    yield from _descent_lines(told, home)
+    for path in told.exports:
+        yield f"EXPORT   {path} holds some of it: delete it and its copies"
+    for file in told.elsewhere:
+        yield f"FILE     {file} has the name in it, or may hold earlier episodes: look, delete"
+    if dry_run:
+        yield "nothing was changed"
+
+
+def _descent_lines(told: Forgotten, home: Path) -> Iterator[str]:
+    sent, merged, own = told.descent
+    for one in sent:
+        yield f"sent     round {one.round}, adapter {one.adapter[:SHORT]} of {one.experiment}"
+    for one in merged:
+        yield f"merged   came with round {one.round}, adapter {one.adapter[:SHORT]}"
+    for kept in own:
+        what = "copy of a merged adapter, stays" if kept.is_global else "removed"
+        yield f"own      {kept.folder.relative_to(home.resolve())}, {kept.digest[:SHORT]}: {what}"
+    if told.answers:
+        rounds = ", ".join(map(str, told.answers))
+        yield f"outbox   answers to rounds {rounds} stay until later rounds replace them"
+    if sent:
+        yield "Adapters that were sent cannot be called back. What can be done:"
+        again = f"fedse site retrain-without SUBJECT --home {home}"
+        yield f"  make an adapter without it, for this site: {again}"
+        yield "  ask the coordinator to delete the adapters above and those of later rounds, and to"
+        yield "  begin again with the adapter of a round before the first of them"

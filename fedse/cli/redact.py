@@ -1,0 +1,183 @@
+"""`fedse site redact`: what is or would be replaced in the episodes that a site has stored."""
+
+import json as json_format
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from cyclopts import Parameter
+
+from fedse.adapters.base import base_path
+from fedse.cli.display import Json
+from fedse.cli.federation_options import require_flower
+from fedse.cli.phrases import counted
+from fedse.config.redaction import RedactSection
+from fedse.errors import ConfigError, MachineError, boundary, is_installed
+from fedse.redact.episode import Redactor, episode_filter, pseudonyms_in
+from fedse.redact.finding import finder_for
+from fedse.redact.pseudonyms import Replacement, plan_redaction
+from fedse.store.buffer import Buffer
+from fedse.store.buffer_key import seal_beside, seal_for
+from fedse.store.lock import locked
+from fedse.types import Trajectory
+
+if TYPE_CHECKING:
+    from fedse.federation.home import Home
+
+HERE = Path("site")
+Texts = Annotated[
+    list[Path], Parameter(name="--text", help="A text file to look at instead.", show_default=False)
+]
+
+
+class Looked(NamedTuple):
+    """What was found in one episode or file."""
+
+    replacements: tuple[Replacement, ...]
+    already: Counter[str]
+    """Pseudonyms that stand there now, by kind."""
+
+
+def redact(
+    *,
+    home: Annotated[Path, Parameter(help="The site's folder.")] = HERE,
+    dry_run: Annotated[bool, Parameter(help="Change nothing, only count.")] = False,
+    show: Annotated[bool, Parameter(help="With --dry-run: print each value, too.")] = False,
+    text: Texts = [],  # noqa: B006  only read
+    json: Json = False,
+) -> None:
+    """Replace secrets and personal data in the episodes stored here by pseudonyms.
+
+    What is found follows from [redact] in site.toml. New episodes are redacted before they are
+    stored; this command is for those stored before, and to try settings. Adapters that were trained
+    before stay as they are.
+
+    Example: fedse site redact --dry-run
+    """
+    require_flower()
+    from fedse.federation.home import open_home
+
+    opened = open_home(home)
+    settings = opened.config.redact
+    if dry_run:
+        _dry_run(opened, text, show=show, json=json)
+        return
+    if text or show:
+        raise ConfigError("--text and --show only look", hint="fedse site redact --dry-run")
+    if not settings.on:
+        raise ConfigError(
+            f"nothing is redacted at this site: [redact] in {home / 'site.toml'} asks for nothing",
+            hint=f"set secrets = true there; first see: fedse site redact --dry-run --home {home}",
+        )
+    changed = _rewrite(opened)
+    print(json_format.dumps({"changed": changed}) if json else f"changed  {changed} stored records")
+
+
+def _rewrite(opened: "Home") -> int:
+    from fedse.agent.tokens import load_encoder
+
+    settings, home = opened.config.redact, opened.path
+    again = f"stop it (Ctrl-C, or its service), then: fedse site redact --home {home}"
+    with locked(home, busy=f"a site takes part with the home {home}", hint=again):
+        encoder = load_encoder(base_path(opened.config.model.base))
+        made = episode_filter(settings, home, encoder)
+        seal = seal_for(home, opened.config.storage, os.environ)
+        with closing(Buffer(home / "buffer.db", redact=made, seal=seal)) as buffer:
+            return buffer.rewrite()
+
+
+def _dry_run(opened: "Home", files: Iterable[Path], *, show: bool, json: bool) -> None:
+    settings = opened.config.redact
+    tried = settings if settings.on else _all_on(settings)
+    texts = list(files)
+    redactor = Redactor(finder_for(tried, opened.path))
+    looked = list(_files(texts, redactor) if texts else stored_findings(opened))
+    if json:
+        print(json_format.dumps(_facts(looked, show=show)))
+        return
+    if not settings.on:
+        print(f"[redact] is off; with secrets = true, personal = {str(tried.personal).lower()}:")
+    _print(looked, what="file" if texts else "episode", show=show)
+
+
+def _all_on(settings: RedactSection) -> RedactSection:
+    on = {"secrets": True, "personal": is_installed("presidio_analyzer")}
+    return settings.model_copy(update=on)
+
+
+def stored_findings(opened: "Home") -> Iterator[Looked]:
+    """What is found in each stored episode with the site's settings, or with all on."""
+    home, settings = opened.path, opened.config.redact
+    redactor = Redactor(finder_for(settings if settings.on else _all_on(settings), home))
+    if not (home / "buffer.db").is_file():
+        return
+    database = home / "buffer.db"
+    with closing(Buffer(database, seal=seal_beside(database))) as buffer:
+        seen: set[str] = set()
+        for episode in buffer.episodes():
+            digest = episode.content_digest
+            if digest not in seen:
+                seen.add(digest)
+                yield _look(episode, redactor)
+
+
+def _look(episode: Trajectory, redactor: Redactor) -> Looked:
+    plan = redactor.plan(episode)
+    return Looked(tuple(plan.replacements()) if plan else (), pseudonyms_in(episode))
+
+
+def _files(files: Iterable[Path], redactor: Redactor) -> Iterator[Looked]:
+    for file in files:
+        with boundary(MachineError, f"cannot read {file}"):
+            content = file.read_text(encoding="utf-8")
+        yield Looked(tuple(plan_redaction([content], redactor.find).replacements()), Counter())
+
+
+def _facts(looked: list[Looked], *, show: bool) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "looked_at": len(looked),
+        "changed": sum(bool(one.replacements) for one in looked),
+        "kinds": count_kinds(looked),
+    }
+    if show:
+        facts["replacements"] = [r._asdict() for one in looked for r in one.replacements]
+    return facts
+
+
+def count_kinds(looked: list[Looked]) -> dict[str, dict[str, int]]:
+    """By kind: places and values found, episodes they are in, and places replaced before."""
+    kinds: dict[str, dict[str, int]] = defaultdict(
+        lambda: {"places": 0, "values": 0, "in": 0, "already": 0}
+    )
+    for one in looked:
+        for replacement in one.replacements:
+            kinds[replacement.kind]["places"] += replacement.times
+            kinds[replacement.kind]["values"] += 1
+        for kind in {replacement.kind for replacement in one.replacements}:
+            kinds[kind]["in"] += 1
+        for kind, times in one.already.items():
+            kinds[kind]["already"] += times
+    return dict(sorted(kinds.items()))
+
+
+def _print(looked: list[Looked], *, what: str, show: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from fedse.cli.transcript import visible
+
+    console = Console(soft_wrap=True)
+    table = Table("kind", "places", "values", f"{what}s", "replaced before", box=None)
+    for kind, numbers in count_kinds(looked).items():
+        table.add_row(kind, *map(str, numbers.values()))
+    console.print(table)
+    if show:
+        for one in looked:
+            for kind, value, pseudonym, times in one.replacements:
+                console.print(Text(f"{kind}  {visible(value)} -> {pseudonym}  ({times})"))
+    changed = sum(bool(one.replacements) for one in looked)
+    print(f"{changed} of {counted(len(looked), what)} would change; nothing was changed")

@@ -1,0 +1,82 @@
+"""`fedse site privacy`: what adapters that left a site may tell about one of its units."""
+
+import json as json_format
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import groupby
+from typing import Any
+
+from fedse.cli.display import Json
+from fedse.cli.federation_options import require_flower
+from fedse.cli.site_options import HERE, HomeOption
+from fedse.config.schema import Config
+from fedse.errors import ConfigError
+from fedse.privacy.accountant import Charge
+from fedse.privacy.plan import charge_of
+from fedse.site.private_training import rounds_left, spent_with
+from fedse.store.buffer import Buffer
+from fedse.store.buffer_key import seal_for
+
+
+def privacy(*, home: HomeOption = HERE, json: Json = False) -> None:
+    """Show what was spent of the site's privacy budget, for what, and what is left.
+
+    The budget is that of [privacy] in site.toml. It counts over all experiments and is never reset.
+
+    Example: fedse site privacy --home site
+    """
+    require_flower()
+    from fedse.federation.home import open_home
+
+    opened = open_home(home)
+    config = opened.config
+    if not config.privacy.on:
+        raise ConfigError(
+            f"this site has no privacy budget: [privacy] in {home / 'site.toml'} sets no epsilon",
+            hint="set one there, before the first round; see docs/how-to/differential-privacy.md",
+        )
+    seal = seal_for(opened.path, config.storage, os.environ)
+    with closing(Buffer(opened.path / "buffer.db", seal=seal)) as buffer:
+        journal = buffer.outbox.privacy
+        spent, left = spent_with(journal, config), rounds_left(journal, config)
+        charges = journal.charges()
+    if json:
+        print(json_format.dumps(_facts(config, charges, spent, left)))
+        return
+    print("\n".join(_lines(config, charges, spent, left)))
+
+
+def _facts(config: Config, charges: list[Charge], spent: float, left: int) -> dict[str, Any]:
+    settings, plan = config.privacy, charge_of(config, 1, config.train)
+    return {
+        "unit": settings.unit,
+        "epsilon": settings.epsilon,
+        "delta": settings.delta,
+        "spent": None if spent == float("inf") else spent,
+        "rounds_left": left,
+        "clip": settings.clip,
+        "rate": plan.rate,
+        "noise": plan.noise,
+        "steps": plan.steps,
+        "charges": [charge._asdict() for charge in charges],
+    }
+
+
+def _lines(config: Config, charges: list[Charge], spent: float, left: int) -> Iterator[str]:
+    settings, plan = config.privacy, charge_of(config, 1, config.train)
+    yield f"unit     {settings.unit}, delta {settings.delta:g}"
+    yield f"spent    epsilon {spent:.4g} of {settings.epsilon:g}"
+    yield (
+        f"a round  {plan.steps} steps, each with {plan.rate:g} of the units, gradients of norm "
+        f"{settings.clip:g}, noise {plan.noise:g}"
+    )
+    yield f"left     {left} such rounds" if left else "left     none: the site abstains"
+    for (experiment, unit, noise), alike in groupby(charges, key=_kind):
+        rounds = [charge.round for charge in alike]
+        how = f"noise {noise:g}" if noise else "WITHOUT NOISE, so nothing is protected"
+        yield f"charged  {experiment}, rounds {min(rounds)} to {max(rounds)}, by {unit}: {how}"
+
+
+def _kind(charge: Charge) -> tuple[str, str, float]:
+    return charge.experiment, charge.unit, charge.noise

@@ -1,0 +1,61 @@
+"""`fedse site start`: take part, and say what happens."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from fedse.api.checks import require_machine
+from fedse.cli.display import Plain, mode_of
+from fedse.cli.federation import print_aside
+from fedse.cli.federation_options import require_flower
+from fedse.cli.site_options import HERE, HomeOption
+
+Tell = Callable[[str], None]
+
+
+def start(*, home: HomeOption = HERE, plain: Plain = False) -> None:
+    """Take part: the site's worker and its node run until Ctrl-C.
+
+    The console says whether the server is reached, and if not why, and each stage of a round.
+
+    Example: fedse site start --home site
+    """
+    require_flower()
+    require_machine("deployment")
+    from fedse.federation.home import open_home
+    from fedse.flower.ops.serve_site import serve_site
+
+    opened = open_home(home)
+    try:
+        with site_screen(plain=mode_of(sys.stderr, json=False, plain=plain) != "live") as (
+            tell,
+            show,
+        ):
+            serve_site(opened, tell=tell, show=show)
+    except KeyboardInterrupt:
+        print_aside("stopped; start again whenever you like")
+
+
+@contextmanager
+def site_screen(*, plain: bool) -> Iterator[tuple[Tell, Tell]]:
+    """How a line is told, and how what is true now is shown; in plain lines nothing is redrawn."""
+    if plain:
+        yield print_aside, lambda now: None
+        return
+    from rich.console import Console  # costs a tenth of a second
+
+    console = Console(stderr=True, highlight=False)
+    with console.status("connecting") as status:
+
+        def tell(line: str) -> None:
+            # A terminal that is gone must not end the site.
+            with suppress(OSError):
+                at = time.strftime("%H:%M:%S")
+                console.print(f"{at} {line}", markup=False, soft_wrap=True)
+
+        def show(now: str) -> None:
+            with suppress(OSError):
+                status.update(now.replace("[", r"\["))
+
+        yield tell, show

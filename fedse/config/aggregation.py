@@ -1,0 +1,62 @@
+"""How a round's replies become the next global adapter, and how long a round waits for them."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from fedse import plugins
+from fedse.config.section import Positive, Section, one_of
+
+
+class AggregateSection(Section):
+    type: Annotated[str, one_of("mean", "weighted", "product", group=plugins.AGGREGATES)] = "mean"
+    """How adapters are merged (paper: unweighted mean; weighted by buffer = its ablation);
+    `product` = the mean of the products B A, cut back to the agreed rank."""
+    sum: Literal["ordered", "exact"] = "ordered"
+    """How votes are added up: in float64 in the order of names, or without any rounding, so that
+    sums of regions make the same adapter (`clients.region`)."""
+    clip: Literal["none", "median"] = "median"
+    """Scale updates longer than the median one down to it; `none` = the paper's plain mean."""
+    step: Annotated[float, Field(gt=0)] = 1.0
+    """How far to go towards the mean of the updates (paper: 1); above 1 goes beyond it."""
+    step_rule: Literal["fixed", "fedexp"] = "fixed"
+    """`fedexp` = as far as FedExP finds from the lengths of the updates, no less than `step`."""
+    step_max: Annotated[float, Field(gt=0)] = 10.0
+    """The longest step that `fedexp` may find."""
+    outer: Literal["none", "nesterov", "adam"] = "none"
+    """An optimiser that takes the mean update for its gradient: Nesterov's momentum (DiLoCo) or
+    Adam (FedAdam)."""
+    outer_lr: Annotated[float, Field(gt=0)] | None = None
+    """Its learning rate; unset = 0.7 for `nesterov`, 0.001 for `adam`."""
+    outer_momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    """Share of the earlier updates that it keeps; Adam's beta1."""
+    outer_decay: Annotated[float, Field(ge=0, lt=1)] = 0.99
+    """Share of the earlier squares that Adam keeps; its beta2."""
+    outer_floor: Annotated[float, Field(gt=0)] = 1e-3
+    """What Adam adds to the root of the squares; the larger, the less it adapts."""
+    max_norm: Annotated[float, Field(gt=0)] = 1e4
+    """A reply whose A or B factors are longer than this is excluded."""
+    strikes: Annotated[int, Field(ge=0)] = 3
+    """Rounds with a rejected reply after which a client is quarantined; 0 = never."""
+    min_clients: Positive = 1
+    """Fewer valid replies than this end the run; votes and abstentions both count."""
+    goal: Annotated[int, Field(ge=0)] = 0
+    """Valid replies that close a round at once; 0 = all. Of more than 20 members only a third more
+    than this are asked, drawn again each round; a reply that comes later is never averaged."""
+    deadline: Annotated[float, Field(gt=0)] = 3600.0
+    """Seconds a round waits for replies (Flower driver)."""
+    rejoin: Annotated[float, Field(ge=0)] = 90.0
+    """Seconds a round waits for a site that answered the last one and is gone now."""
+    secure: bool = False
+    """The server learns the sum of the updates and no single one (docs/adr/0036). Each member needs
+    the others' public keys, and more than two thirds of all members must stay to the end."""
+    secure_bound: Annotated[float, Field(gt=0)] = 8.0
+    """`secure`: the longest update (Euclidean); a member shortens a longer one to it."""
+    secure_least: Annotated[int, Field(ge=3)] = 3
+    """`secure`: no sum is of fewer updates, nor of two thirds of the members or fewer."""
+
+    @model_validator(mode="after")
+    def _reachable(self) -> "AggregateSection":
+        if 0 < self.goal < self.min_clients:
+            raise ValueError(f"goal {self.goal} is less than min_clients {self.min_clients}")
+        return self

@@ -1,0 +1,77 @@
+"""Which settings of different sections go together; others are refused before anything starts."""
+
+from typing import Any
+
+ParsedConfig = Any
+"""A `Config`; the schema imports this module, so it cannot be named here."""
+
+
+def require_combinable(config: ParsedConfig) -> None:
+    """The settings have a meaning together; the first pair that has none is a ValueError."""
+    refused = {
+        **_merging(config),
+        **(_secure(config) if config.aggregate.secure else {}),
+        **(_private(config) if config.privacy.on else {}),
+    }
+    for reason, found in refused.items():
+        if found:
+            raise ValueError(reason)
+
+
+def _merging(config: ParsedConfig) -> dict[str, bool]:
+    product, outer = config.aggregate.type == "product", config.aggregate.outer != "none"
+    factors, ranks = config.train.factors, [c.rank for c in config.clients if c.rank]
+    return {
+        'trainer.precision = "4bit" needs engine.type = "vllm"': config.engine.type == "in-process"
+        and config.trainer.precision == "4bit",
+        'train.loss = "kto" needs buffer.keep_played = true': config.train.loss == "kto"
+        and not config.buffer.keep_played,
+        'train.factors = "a" learns nothing, because B begins at zero': factors == "a",
+        'aggregate.type = "product" needs train.factors = "both"': product and factors != "both",
+        'aggregate.type = "product" needs aggregate.outer = "none"': product and outer,
+        'train.factors = "alternate" needs aggregate.outer = "none", which would move the '
+        "factor that rests": factors == "alternate" and outer,
+        'personal.form = "beside" needs train.factors = "both"': config.personal.form == "beside"
+        and factors != "both",
+        'clients.rank needs aggregate.type = "product"': bool(ranks) and not product,
+        f"clients.rank must be <= model.rank = {config.model.rank}": max(ranks, default=0)
+        > config.model.rank,
+    }
+
+
+def _secure(config: ParsedConfig) -> dict[str, bool]:
+    """What needs single updates cannot be had where the server sees only their sum."""
+    rules, needs = config.aggregate, "aggregate.secure needs"
+    needed = max(2 * len(config.clients) // 3 + 1, rules.secure_least)
+    return {
+        f'{needs} aggregate.type = "mean"': rules.type != "mean",
+        f'{needs} aggregate.clip = "none": members shorten their own updates to '
+        "aggregate.secure_bound": rules.clip != "none",
+        f'{needs} aggregate.step_rule = "fixed"': rules.step_rule != "fixed",
+        f"{needs} aggregate.goal = 0: every member is asked": rules.goal > 0,
+        f"{needs} gate.liars = 0: to leave single votes out would tell them": config.gate.episodes
+        > 0
+        and config.gate.liars > 0,
+        f"{needs} buffer.pooled = false": config.buffer.pooled,
+        f"{needs} all clients from round 1 on": any(one.joins > 1 for one in config.clients),
+        f"{needs} {needed} clients or more": len(config.clients) < needed,
+    }
+
+
+def _private(config: ParsedConfig) -> dict[str, bool]:
+    """What would let an adapter that leaves tell more about a unit than the noise allows."""
+    needs = "privacy.epsilon needs"
+    return {
+        f'{needs} train.loss = "sft": with "kto" the gradient of an episode depends on '
+        "others": config.train.loss != "sft",
+        f'{needs} train.batches = "shuffled": a step is a random sample of '
+        "units": config.train.batches != "shuffled",
+        f'{needs} select.type = "success" or "all": with others, one unit decides whether others '
+        "are learned from": config.select.type not in ("success", "all"),
+        f'{needs} personal.explore = "global": a personal adapter is trained without '
+        "noise": config.personal.explore != "global",
+        f'{needs} aggregate.type other than "weighted", or privacy.counts = true: the weight is a '
+        "count": config.aggregate.type == "weighted" and not config.privacy.counts,
+        f"{needs} buffer.pooled = false": config.buffer.pooled,
+        f"{needs} trainer.processes = 1": config.trainer.processes > 1,
+    }

@@ -1,0 +1,32 @@
+"""What a machine hides before it stores anything: its own decision. Nobody agrees on it."""
+
+from typing import Literal
+
+from fedse.config.section import Section
+
+Country = Literal["au", "ca", "de", "es", "fi", "in", "it", "kr", "pl", "se", "sg", "uk", "us"]
+
+
+class RedactSection(Section):
+    """What is replaced by pseudonyms in every episode before it is stored at this site."""
+
+    secrets: bool = False
+    """Keys, tokens, passwords, private keys, payment cards and IBANs."""
+    personal: bool = False
+    """E-mail addresses, telephone numbers, IP and MAC addresses, wallets, national identity
+    numbers. Names of persons are not found by their form: list them in `words`."""
+    countries: tuple[Country, ...] = ("de", "es", "fi", "it", "pl", "se", "uk", "us")
+    """Whose telephone and identity numbers `personal` looks for."""
+    words: tuple[str, ...] = ()
+    """Files with one name or phrase per line, found in any case as whole words. `staff.txt` makes
+    pseudonyms such as [STAFF-KQX]. A relative path begins at the site's folder."""
+    patterns: tuple[str, ...] = ()
+    """TOML files with lines such as CASE = 'C-\\d{6}': a kind, and the regular expression that
+    finds it; of an expression with groups the first group is redacted."""
+    keep: tuple[str, ...] = ()
+    """Texts that are never redacted, as a public telephone number."""
+
+    @property
+    def on(self) -> bool:
+        """Whether anything is redacted at all."""
+        return bool(self.secrets or self.personal or self.words or self.patterns)

@@ -1,0 +1,282 @@
+"""A round in which the server learns the sum of the updates, in five stages.
+
+What was decided, who is in the sum and whose updates arrived, is on disk before anybody is asked
+with it. So a run that was stopped goes on with the same lists, to which the members give the same
+answers; with others they would not answer again. Too few members end the run, and it can go on
+from there when they are back.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from fedse.aggregate.factors import learned_part, reply_spec, with_resting_factor
+from fedse.aggregate.outer import outer_step
+from fedse.aggregate.validate import load_checked
+from fedse.committed import Exclusion
+from fedse.errors import AdapterRejected, ConfigError, RunError, StoreError, WireError, boundary
+from fedse.ledger.keys import new_signer
+from fedse.method.site import Answer, Merged
+from fedse.protocol import Ask, AsksStages, StageRequest, SumStage
+from fedse.secure_sum import combine
+from fedse.secure_sum.combine import SumPlan
+from fedse.secure_sum.directory import read_directory, write_directory
+from fedse.secure_sum.fixed_point import Whole, decode, require_bounded_mean
+from fedse.secure_sum.messages import (
+    Revealed,
+    SealedBundle,
+    Survivors,
+    from_bytes,
+    masked_from_bytes,
+    masked_to_bytes,
+    to_bytes,
+)
+from fedse.secure_sum.roster import (
+    Announcement,
+    Confirmation,
+    Directory,
+    SumTerms,
+    sum_terms,
+)
+from fedse.store.files import write_durably
+from fedse.store.run import Run
+from fedse.types import Adapter, Record
+
+T = TypeVar("T")
+LEFT = "left the secure sum before its update arrived"
+
+
+def sum_folder(run: Run) -> Path:
+    """Not the inbox, which may be emptied: a sum that was begun can only be gone on with."""
+    folder = run.path / "sums"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+class SumFolder(NamedTuple):
+    """Where a round's decisions and its sum of masked updates are kept until it is committed."""
+
+    path: Path
+    round: int
+
+    @property
+    def plan(self) -> Path:
+        return self.path / f"{self.round}.json"
+
+    @property
+    def total(self) -> Path:
+        return self.path / f"{self.round}.u32"
+
+
+class SecureRound:
+    """The sum of one round, from the announcements to the mean."""
+
+    def __init__(self, run: Run, ask: Ask, index: int, current: Adapter) -> None:
+        if not isinstance(ask, AsksStages):
+            raise ConfigError(
+                "aggregate.secure is not supported by this driver", hint="run it locally: fedse run"
+            )
+        self._run, self._ask, self._index, self._current = run, ask, index, current
+        self._part = reply_spec(run.spec, run.config, round=index)
+        self._folder = SumFolder(sum_folder(run), index)
+        self._directory: Directory = read_directory(run.path)
+        self._gone: dict[str, Exclusion] = {}
+
+    def merge(self, answers: Mapping[str, Answer]) -> Merged:
+        """The global adapter moved by the mean update.
+
+        If too few members announced keys, it stays as before and they count as abstaining.
+        """
+        terms = sum_terms(
+            self._run.config,
+            round=self._index,
+            adapter=self._current.digest,
+            size=self._part.size,
+        )
+        abstained = tuple(sorted(a.client for a in answers.values() if a.read is None))
+        plan = self._begun(terms, answers)
+        if plan is None:
+            # Sound answers all the same, whose updates nobody learns.
+            kept = {name for name in answers if name not in self._gone}
+            return self._merged(self._current, (), tuple(sorted(kept)), answers)
+        try:
+            plan = self._decided(plan)
+            total = self._unmasked(plan)
+        except WireError as error:
+            raise RunError(
+                f"round {self._index} has no sum: {error}",
+                hint=f"when the sites are back: fedse resume {self._run.path}",
+            ) from error
+        return self._merged(self._mean(total, plan), plan.survivors, abstained, answers)
+
+    def _begun(self, terms: SumTerms, answers: Mapping[str, Answer]) -> SumPlan | None:
+        """The plan of this round, from before an interruption if there was one."""
+        if self._folder.plan.exists():
+            with boundary(StoreError, f"secure sum {self._folder.plan}"):
+                kept = SumPlan.model_validate_json(self._folder.plan.read_bytes())
+            if kept.terms != terms:
+                raise StoreError(f"{self._folder.plan} is of another sum than this round's")
+            return kept
+        announced = [self._announcement(one, terms) for one in answers.values() if one.read]
+        sound = [one for one in announced if one]
+        if len(sound) < terms.threshold:
+            self._emit("too few members", len(sound), terms.threshold)
+            return None
+        return self._keep(combine.plan_sum(sound, terms, self._directory))
+
+    def _announcement(self, answer: Answer, terms: SumTerms) -> Announcement | None:
+        assert answer.read
+        try:
+            one = from_bytes(Announcement, bytes(answer.read()))
+        except WireError as error:
+            self._reject(answer.client, str(error))
+            return None
+        if one.member != answer.client or not combine.is_sound_announcement(
+            one, terms, self._directory
+        ):
+            self._reject(answer.client, "its keys are not signed by it for this round")
+            return None
+        return one
+
+    def _decided(self, plan: SumPlan) -> SumPlan:
+        """All lists are decided, and the sum of the masked updates is on disk."""
+        if plan.mail is None:
+            bundles = self._stage("shares", plan.roster, plan.roster.names, self._bundle(plan))
+            plan = self._keep(combine.with_mail(plan, bundles))
+        if not plan.survivors:
+            plan = self._summed(plan)
+        if plan.confirmations is None:
+            told = Survivors(names=plan.survivors)
+            given = self._stage("survivors", told, plan.survivors, _reader(Confirmation))
+            own = [one for name, one in given.items() if one.member == name]
+            plan = self._keep(combine.with_confirmations(plan, own, self._directory))
+        return plan
+
+    def _bundle(self, plan: SumPlan) -> Callable[[str, bytes], SealedBundle]:
+        def read(client: str, data: bytes) -> SealedBundle:
+            bundle = from_bytes(SealedBundle, data)
+            if not combine.is_whole_bundle(bundle, client, plan.roster):
+                raise WireError("its shares are not for all members of the sum")
+            return bundle
+
+        return read
+
+    def _summed(self, plan: SumPlan) -> SumPlan:
+        total = np.zeros(plan.terms.size, dtype=np.uint32)
+
+        def add(client: str, data: bytes) -> None:
+            np.add(total, masked_from_bytes(data, total.size), out=total)
+
+        assert plan.mail
+        arrived = self._stage("masked", plan.mail, plan.senders, add)
+        found = combine.with_survivors(plan, arrived)
+        write_durably(self._folder.total, masked_to_bytes(total))
+        return self._keep(found)
+
+    def _unmasked(self, plan: SumPlan) -> Whole:
+        def read(client: str, data: bytes) -> Revealed:
+            told = from_bytes(Revealed, data)
+            if not combine.is_whole_reveal(told, plan):
+                raise WireError("it revealed other shares than it was asked for")
+            return told
+
+        assert plan.confirmations
+        asked = [one.member for one in plan.confirmations.given]
+        reveals = self._stage("unmask", plan.confirmations, asked, read)
+        with boundary(StoreError, f"secure sum {self._folder.total}"):
+            total = masked_from_bytes(self._folder.total.read_bytes(), plan.terms.size).copy()
+        combine.take_masks_away(total, combine.unmasking(plan, reveals))
+        return total
+
+    def _mean(self, total: Whole, plan: SumPlan) -> Adapter:
+        """The adapter at the mean of the updates; as before if they cannot all be bounded."""
+        form, count, step = plan.terms.form, len(plan.survivors), self._run.config.aggregate.step
+        try:
+            require_bounded_mean(total, form, count=count)
+        except AdapterRejected as rejection:
+            self._emit(str(rejection), count, plan.terms.threshold)
+            return self._current
+        start = learned_part(self._current, self._part).vector
+        moved = Adapter(self._part, decode(total, start, form, count=count, step=step))
+        whole = with_resting_factor(moved.to_bytes(), self._part, self._current)
+        return load_checked(lambda: whole, self._current.spec)
+
+    def _merged(
+        self,
+        adapter: Adapter,
+        voters: Sequence[str],
+        abstained: tuple[str, ...],
+        answers: Mapping[str, Answer],
+    ) -> Merged:
+        named = {name for name, answer in answers.items() if answer.read} - {*voters, *abstained}
+        away = {n: Exclusion(client=n, kind="failed", reason=LEFT) for n in named}
+        excluded = {**away, **{n: one for n, one in self._gone.items() if n not in voters}}
+        moments = self._run.moments(self._index - 1)
+        return Merged(
+            *outer_step(self._current, adapter, moments, self._run.config.aggregate),
+            voters=tuple(voters),
+            abstained=abstained,
+            excluded=tuple(excluded[name] for name in sorted(excluded)),
+        )
+
+    def _stage(
+        self,
+        stage: SumStage,
+        message: Record,
+        of: Sequence[str],
+        read: Callable[[str, bytes], T],
+    ) -> dict[str, T]:
+        """What these members answered; who answers nothing that can be used is gone."""
+        assert isinstance(self._ask, AsksStages)
+        request = StageRequest(
+            experiment=self._run.config.run.name,
+            round=self._index,
+            agreed=self._run.config.agreed_digest(),
+            spec=self._run.spec.identity,
+            adapter=self._current.digest,
+            stage=stage,
+        )
+        found: dict[str, T] = {}
+        for client, _, data, exclusion in self._ask.ask_stage(request, to_bytes(message), of=of):
+            if client not in of or client in found:
+                continue
+            if exclusion or data is None:
+                failed = Exclusion(client=client, kind="failed", reason=LEFT)
+                self._gone[client] = exclusion or failed
+                continue
+            try:
+                found[client] = read(client, data)
+            except WireError as error:
+                self._reject(client, str(error))
+        self._run.emit("sum.stage", round=self._index, stage=stage, asked=len(of), got=len(found))
+        return found
+
+    def _reject(self, client: str, reason: str) -> None:
+        self._gone[client] = Exclusion(client=client, kind="rejected", reason=reason)
+
+    def _keep(self, plan: SumPlan) -> SumPlan:
+        write_durably(self._folder.plan, plan.model_dump_json().encode())
+        return plan
+
+    def _emit(self, reason: str, members: int, needed: int) -> None:
+        self._run.emit(
+            "sum.refused", round=self._index, reason=reason, members=members, needed=needed
+        )
+
+
+def _reader(kind: type[Confirmation]) -> Callable[[str, bytes], Confirmation]:
+    return lambda client, data: from_bytes(kind, data)
+
+
+def introduce_members(run: Path, homes: Mapping[str, Path]) -> None:
+    """The clients, all of this machine, and the run have the public keys of all clients."""
+    keys: dict[str, str] = {}
+    for name, home in homes.items():
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        signer = new_signer(home)
+        assert signer
+        keys[name] = signer.public
+    for folder in (run, *homes.values()):
+        write_directory(folder, keys)

@@ -1,0 +1,181 @@
+"""The README of an exported adapter: what it is, what it achieved, how to serve it.
+
+It names no client, no task and no folder of this machine, because a folder with a model card is
+made to be given away.
+"""
+
+from fedse.adapters.hub import hub_model
+from fedse.ledger.chain import FILE
+from fedse.ledger.record import verify_ledger
+from fedse.stats.rates import Rate, by_env, rates
+from fedse.store.run import Run
+from fedse.store.run_folder import RunCard
+from fedse.types import Adapter
+
+# The ranks that `vllm serve --max-lora-rank` takes.
+VLLM_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
+CAVEAT = (
+    "An adapter is derived from private data: published attacks rebuild text from adapter updates. "
+    "Each site decides by itself whether it trains with noise, and this card does not know. Unless "
+    "all of them say so, take it that none did."
+)
+CARD = """---
+library_name: peft
+base_model: {base}
+base_model_relation: adapter
+pipeline_tag: text-generation
+tags:
+- lora
+- fed-se
+---
+# {experiment}, round {round}
+
+LoRA adapter (rank {rank}, alpha {alpha:g}, on {targets}) for `{base}`, made by Fed-SE {version}:
+{clients} improved one agent together, and shared adapters but no episodes.
+
+| | |
+|---|---|
+| base model | `{base}` |
+| revision of the base model | {revision} |
+| digest of the base model | `{base_digest}` |
+| adapter sha256 | `{digest}` |
+| rounds | {round} of {rounds} |
+| head of the ledger | {ledger} |
+
+## Success in held-out tasks
+
+{success}
+
+## Gate
+
+{gate}
+
+## Privacy
+
+{privacy}
+"""
+SERVE = """
+## Use it
+
+Here `BASE` is {where}, and `.` is this folder.
+
+### transformers and PEFT
+
+```python
+from peft import PeftModel
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained(BASE{pinned})
+model = AutoModelForCausalLM.from_pretrained(BASE{pinned})
+model = PeftModel.from_pretrained(model, ".")
+```
+
+`model.merge_and_unload().save_pretrained("merged")` and `tokenizer.save_pretrained("merged")` make
+an ordinary model of both.
+
+### vLLM
+
+```bash
+vllm serve BASE{flag} --enable-lora --max-lora-rank {vllm_rank} --lora-modules agent=. \\
+  --enable-auto-tool-choice --tool-call-parser hermes
+```
+
+The model is then called `agent`. The second line is for tool calls.
+
+### llama.cpp and Ollama
+
+Both scripts are in the repository of llama.cpp.
+
+```bash
+python convert_hf_to_gguf.py BASE --outfile base.gguf
+python convert_lora_to_gguf.py --base BASE --outfile adapter.gguf .
+llama-server -m base.gguf --lora adapter.gguf --jinja
+```
+
+```bash
+printf 'FROM ./base.gguf\\nADAPTER ./adapter.gguf\\n' > Modelfile
+ollama create agent -f Modelfile
+```
+"""
+
+
+def model_card(run: Run, card: RunCard, adapter: Adapter, round: int) -> str:
+    """The text of README.md for the run's adapter after `round`."""
+    spec, hub = adapter.spec, hub_model(adapter.spec.base)
+    base = hub.repository if hub else spec.base
+    voters = len(run.config.clients)
+    told = CARD.format(
+        experiment=card.experiment,
+        round=round,
+        rounds=run.config.run.rounds,
+        rank=spec.rank,
+        alpha=spec.alpha,
+        targets=", ".join(f"`{name}`" for name in sorted(spec.target_modules)),
+        base=base,
+        revision=f"`{hub.revision}`" if hub else "none: it is not from a hub",
+        base_digest=spec.base_digest,
+        digest=adapter.digest,
+        version=card.versions.get("fedse", "unknown"),
+        clients="1 client" if voters == 1 else f"{voters} clients",
+        ledger=_ledger(run),
+        success=_success(run, round),
+        gate=_gate(run, round),
+        privacy=CAVEAT,
+    )
+    local = f"a folder with the base model `{base}` of the digest above"
+    return told + SERVE.format(
+        where=f"`{base}`, or a folder with it" if hub else local,
+        pinned=f', revision="{hub.revision}"' if hub else "",
+        flag=f" --revision {hub.revision}" if hub else "",
+        vllm_rank=next((rank for rank in VLLM_RANKS if rank >= spec.rank), spec.rank),
+    )
+
+
+def _ledger(run: Run) -> str:
+    path = run.path / FILE
+    if not path.is_file():
+        return "there is no ledger"
+    verdict = verify_ledger(path)
+    if verdict.finding or not verdict.entries:
+        return "the ledger is not as it was written"
+    head = verdict.entries[-1]
+    return f"`{head.hash}` (line {head.line}, {'signed' if head.signature else 'unsigned'})"
+
+
+def _success(run: Run, round: int) -> str:
+    after = by_env(rates(run.evals(round)), run.config)
+    if not after:
+        return f"The adapter of round {round} was not evaluated."
+    before = by_env(rates(run.evals(0)), run.config)
+    rows = [
+        f"| {_cell(env)} | {_rate(before.get(env))} | {_rate(rate)} |"
+        for env, rate in after.items()
+    ]
+    head = [f"| environment | before round 1 | after round {round} |", "|---|---|---|"]
+    note = "\nGames solved in tasks that nobody learned from, with 95 % Wilson intervals."
+    return "\n".join([*head, *rows, note])
+
+
+def _rate(rate: Rate | None) -> str:
+    if rate is None:
+        return "not measured"
+    low, high = rate.interval
+    return f"{rate.value:.2f} [{low:.2f}, {high:.2f}], {rate.successes} of {rate.n}"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _gate(run: Run, round: int) -> str:
+    judged = [result for result in run.results() if result.gate and result.index <= round]
+    if not judged:
+        return "There was no gate: no site tried a merged adapter before it was taken over."
+    refused = sum(bool(result.gate and result.gate.refused) for result in judged)
+    last = judged[-1]
+    assert last.gate is not None
+    return (
+        f"The sites' validation games refused {refused} of {len(judged)} merged adapters. In round "
+        f"{last.index}, with {last.gate.sites} sites, success changed by {last.gate.change:+.3f}; "
+        f"chance goes down to {last.gate.bound:+.3f}."
+    )

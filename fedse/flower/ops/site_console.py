@@ -1,0 +1,102 @@
+"""What a site's console says while the site takes part: the way to the server, and each stage.
+
+Everything comes from files of the site's own; nothing is asked of the server or sent to it.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from fedse.federation.home import Home
+from fedse.federation.line import FILE as LINE
+from fedse.federation.line import ServerLine, line_text, read_line
+from fedse.processes.restart import Tell
+
+# A single request that failed is not worth a line.
+UNREACHABLE_SECONDS = 3.0
+LOG = "worker.log"
+
+_STAGES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "eval.started": lambda f: f"playing {f['episodes']} held-out games",
+    "rollout.started": lambda f: f"playing {f['episodes']} games",
+    "train.started": lambda f: f"training on {f['lessons']} kept games",
+    "personal.started": lambda f: "training an adapter of its own",
+    "upload.started": lambda f: f"sending {f['bytes'] / 1e6:.2f} MB",
+    "site.paused": lambda f: "paused, no vote",
+    "site.vetoed": lambda f: "vetoed the adapter, no vote",
+    "site.spent": lambda f: "the privacy budget is spent, no vote",
+    "site.withheld": lambda f: "the audit held the answer back, no vote",
+}
+
+
+class SiteConsole:
+    """Tells what changed since the last look; `show` gets what is true now, in one line."""
+
+    def __init__(self, home: Home, *, tell: Tell, show: Tell = lambda now: None) -> None:
+        self._home, self._tell, self._show = home, tell, show
+        self._told: tuple[str, str] | None = None
+        self._sent: float | None = None
+        self._stages = StageLines(home.path / LOG)
+        self._round: Any = None
+        self._now = {"line": "connecting", "stage": ""}
+
+    def look(self, now: float) -> None:
+        """Whatever is new at `now`, of a clock that nobody can set, has been told."""
+        for round, stage in self._stages.new():
+            self._round = round
+            self._say("stage", f"round {round}: {stage}")
+        line = read_line(self._home.path / LINE)
+        if line is not None:
+            self._look_at(line, now)
+        self._show(", ".join(filter(None, self._now.values())))
+
+    def _look_at(self, line: ServerLine, now: float) -> None:
+        lasts = line.state != "unreachable" or now - line.since >= UNREACHABLE_SECONDS
+        if lasts and (line.state, line.reason) != self._told:
+            self._told = (line.state, line.reason)
+            self._say("line", line_text(line, self._home.card.server))
+        if line.sent is not None and line.sent != self._sent:
+            self._sent = line.sent
+            if self._round is not None:
+                self._say("stage", f"round {self._round}: sent; waits for the next question")
+
+    def _say(self, what: str, text: str) -> None:
+        self._now[what] = text
+        self._tell(text)
+
+
+class StageLines:
+    """The stages that a worker adds to its log, from now on."""
+
+    def __init__(self, log: Path) -> None:
+        self._log, self._seen = log, _size(log)
+
+    def new(self) -> Iterator[tuple[int, str]]:
+        """Round and stage of each event since the last call."""
+        if _size(self._log) < self._seen:  # it was full, and begins anew
+            self._seen = 0
+        data = b""
+        if self._log.is_file():
+            with self._log.open("rb") as file:
+                file.seek(self._seen)
+                data = file.read()
+        whole = data[: data.rfind(b"\n") + 1]
+        self._seen += len(whole)
+        for line in whole.splitlines():
+            if (facts := _event(line)) is not None:
+                yield facts
+
+
+def _event(line: bytes) -> tuple[int, str] | None:
+    """What a line of the log says of a stage; None = nothing, as of a traceback."""
+    start = line.find(b"{")
+    try:
+        facts = json.loads(line[start:]) if start >= 0 else {}
+        return int(facts["round"]), _STAGES[facts["event"]](facts)
+    except (ValueError, LookupError, TypeError):
+        return None
+
+
+def _size(file: Path) -> int:
+    return file.stat().st_size if file.is_file() else 0

@@ -1,0 +1,87 @@
+"""A SuperNode notes whether it reaches its server; Flower tries again without a word."""
+
+import re
+import threading
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from fedse.federation.line import Reached, ServerLine, write_line
+from fedse.flower.patches.replace import replace
+from fedse.types import Clock
+
+CLIENT, SEND = "flwr.supernode.fleet_http_client", "_send"
+ENTER, PUSH, PULL = "/activate-node", "/push-messages", "/pull-messages"
+
+
+class LineWatch:
+    """Follows every request of this SuperNode; they come from several threads."""
+
+    def __init__(self, file: Path, *, clock: Clock) -> None:
+        self._file, self._clock, self._lock = file, clock, threading.Lock()
+        self._line: ServerLine | None = None
+        self._pushing = False
+
+    def follow(self) -> None:
+        """From now on the file says how this process reaches its server."""
+        replace(import_module(CLIENT).FleetHttpClient, SEND, self.sending)
+
+    def sending(self, send: Callable[..., Any]) -> Callable[..., Any]:
+        """`send`, after which it is known whether the server was reached."""
+
+        def send_noted(client: object, context: Any, **options: Any) -> Any:
+            try:
+                answer = send(client, context, **options)
+            except httpx.TransportError as error:
+                self._note("unreachable", transport_reason(error))
+                raise
+            path = str(context.request.url.path)
+            self._note(*reached(path, answer.status_code), sent=self._is_sent(path, answer))
+            return answer
+
+        return send_noted
+
+    def _is_sent(self, path: str, answer: Any) -> bool:
+        """A node that looks for the next question has sent its answer as a whole."""
+        with self._lock:
+            if path.endswith(PUSH) and answer.status_code == httpx.codes.OK:
+                self._pushing = True
+            elif path.endswith(PULL) and self._pushing:
+                self._pushing = False
+                return True
+            return False
+
+    def _note(self, state: Reached, reason: str, *, sent: bool = False) -> None:
+        with self._lock:
+            before, now = self._line, self._clock()
+            if before and (before.state, before.reason) == (state, reason) and not sent:
+                return
+            same = before and (before.state, before.reason) == (state, reason)
+            self._line = ServerLine(
+                state=state,
+                reason=reason,
+                since=before.since if before and same else now,
+                sent=now if sent else before.sent if before else None,
+            )
+            write_line(self._file, self._line)
+
+
+def reached(path: str, status: int) -> tuple[Reached, str]:
+    """What the server's answer to a request says of the way to it."""
+    if status >= httpx.codes.INTERNAL_SERVER_ERROR:
+        return "unreachable", f"something answers there, but not its SuperLink (HTTP {status})"
+    denied = status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
+    if denied or (path.endswith(ENTER) and status >= httpx.codes.BAD_REQUEST):
+        return "refused", f"HTTP {status}"
+    return "connected", ""
+
+
+def transport_reason(error: httpx.TransportError) -> str:
+    """The error in the words of the operating system or of TLS, on one line."""
+    if isinstance(error, httpx.TimeoutException):
+        return "it does not answer in time"
+    text = re.sub(r"^\[Errno -?\d+\] ", "", str(error).strip())
+    return " ".join(text.split()) or type(error).__name__

@@ -1,0 +1,80 @@
+"""A SuperNode gives its work to processes of its own user only.
+
+Flower's SuperNode serves its tasks at a port, where every user of the machine can take them: it
+asks for nothing. Here it serves them at a Unix socket in a folder of its user, and the SuperExec
+and the app, which are ours to start, ask there. The token of a task, which every user could read
+in the list of processes, goes through a pipe.
+"""
+
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from fedse.flower.patches.replace import replace
+
+CLIENT = "flwr.supercore.protobuf.client"
+EXECUTOR = "flwr.supercore.superexec.executor.subprocess_executor"
+TOKEN, BY_PIPE = "--token", "--token-stdin"
+
+
+def serve_at(socket: Path) -> None:
+    """From now on this process serves HTTP at `socket`, and at no port."""
+    replace(import_module("uvicorn"), "Config", lambda config: partial(config, uds=str(socket)))
+
+
+def ask_at(socket: Path) -> None:
+    """From now on Flower's clients in this process ask at `socket`, whatever address they have."""
+    client = import_module(CLIENT).ProtobufClient
+    replace(client, "__init__", lambda begin: asking_at(begin, socket))
+
+
+def asking_at(begin: Callable[..., None], socket: Path) -> Callable[..., None]:
+    """`begin`, after which the client has a connection to the socket in place of its own."""
+    import httpx
+
+    def begin_there(client: Any, *args: Any, **options: Any) -> None:
+        begin(client, *args, **options)
+        plain = client._client
+        there = httpx.HTTPTransport(uds=str(socket))
+        # No proxy of the environment comes between.
+        client._client = httpx.Client(transport=there, timeout=plain.timeout, trust_env=False)
+        plain.close()
+
+    return begin_there
+
+
+def run_superexec(socket: str) -> None:
+    """Flower's flower-superexec, asking at `socket`; takes the same arguments."""
+    ask_at(Path(socket))
+    replace(import_module(EXECUTOR), "subprocess", _with_piped_token)
+    import_module("flwr.supercore.cli.flower_superexec").flower_superexec()
+
+
+def _with_piped_token(plain: Any) -> SimpleNamespace:
+    return SimpleNamespace(Popen=start_with_piped_token, DEVNULL=plain.DEVNULL)
+
+
+def start_with_piped_token(line: Sequence[str], **options: Any) -> "subprocess.Popen[bytes]":
+    """The process runs and has its token; the list of processes does not show it."""
+    words = list(line)
+    place = words.index(TOKEN)
+    token = words[place + 1]
+    words[place : place + 2] = [BY_PIPE]
+    child = subprocess.Popen(words, stdin=subprocess.PIPE, **options)
+    assert child.stdin
+    with suppress(BrokenPipeError), child.stdin as pipe:  # it may have ended already
+        pipe.write(f"{token}\n".encode())
+    return child
+
+
+def take_token() -> None:
+    """Flower finds the token from the pipe among this process's arguments."""
+    if BY_PIPE in sys.argv:
+        place = sys.argv.index(BY_PIPE)
+        sys.argv[place : place + 1] = [TOKEN, sys.stdin.readline().strip()]

@@ -1,0 +1,94 @@
+"""Whether the lines about audits are as they must be, and what that can be held against.
+
+- An audit that the buffer beside a ledger has must have its line, with the same verdict.
+- An answer that did not pass must not have been sent. The ledger alone shows that.
+- An answer that left after policy.toml was last changed left under these rules, so an audit that
+  was due by them must have its line. Of earlier answers nobody knows which rules there were.
+"""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from fedse.audit.verdict import AuditRules
+from fedse.ledger.chain import Entry, Finding, Ledger
+from fedse.ledger.entries import AuditEntry, OutboxKey, answer_entries, audit_entries
+from fedse.types import Clock
+
+POLICY = "policy.toml"
+
+
+class AuditDuty(NamedTuple):
+    """How often a site's rules ask for an audit, and since when they say so."""
+
+    every: int
+    since: float
+    """Seconds since 1970."""
+
+
+def note_audit(home: Path, client: str, audit: AuditEntry | None, *, clock: Clock) -> None:
+    """The audit, if there was one, has its line; that of one answer has one."""
+    if audit is not None:
+        ledger = Ledger(home, role="client", name=client, clock=clock)
+        same = partial(_is_audit, audit.key)
+        ledger.append_once("audited", audit.model_dump(mode="json"), same=same)
+
+
+def _is_audit(key: OutboxKey | None, line: Entry) -> bool:
+    return (
+        key is not None
+        and line.kind == "audited"
+        and AuditEntry.model_validate(line.facts).key == key
+    )
+
+
+def audit_duty(home: Path) -> AuditDuty | None:
+    """What the rules in a site's home ask for now; None = no audit, or rules that nobody can read.
+
+    With such rules a site answers nothing.
+    """
+    policy = home / POLICY
+    try:
+        rules = tomllib.loads(policy.read_text(encoding="utf-8")).get("audit", {})
+        every = AuditRules.model_validate(rules).every
+    except (OSError, ValueError):
+        return None
+    return AuditDuty(every, policy.stat().st_mtime) if every else None
+
+
+def audit_fault(
+    entries: Sequence[Entry], stored: Mapping[OutboxKey, bool], duty: AuditDuty | None
+) -> Finding | None:
+    """The first line that contradicts an audit, or that left without one."""
+    lines = {one.key: (line, one) for line, one in audit_entries(entries) if one.key}
+    for key, passed in stored.items():
+        line, audit = lines.get(key, (0, None))
+        if audit is not None and audit.passed != passed:
+            return Finding(line, f"differs from the audit of round {key[1]} in the buffer")
+    for line, answer in answer_entries(entries):
+        known = lines.get(answer.key)
+        if answer.sent and known and not known[1].passed:
+            return Finding(line, f"sends an answer of round {answer.round} that did not pass")
+        if not known and answer.key in stored:
+            return Finding(line, f"has no line about the audit of round {answer.round} before it")
+    return _neglected(entries, duty) if duty else None
+
+
+def _neglected(entries: Sequence[Entry], duty: AuditDuty) -> Finding | None:
+    """The first answer with an adapter that left under these rules without an audit it needed."""
+    audits = [one for _, one in audit_entries(entries) if one.key]
+    times = {entry.line: entry.time for entry in entries}
+    for line, answer in answer_entries(entries):
+        # A line that was written after a crash has the time of the next start.
+        if not answer.sent or answer.recovered or times[line] <= duty.since:
+            continue
+        own = [one for one in audits if one.experiment == answer.experiment]
+        before = [one for one in own if one.round < answer.round]
+        last = max(before, key=lambda one: one.round, default=None)
+        due = last is None or not last.passed or answer.round - last.round >= duty.every
+        if due and answer.key not in {one.key for one in own}:
+            asked = f"{POLICY} asks for with every = {duty.every}"
+            return Finding(line, f"sends round {answer.round} without the audit that {asked}")
+    return None

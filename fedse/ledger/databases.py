@@ -1,0 +1,107 @@
+"""What the owner of a ledger has stored, from a database that is opened for reading only."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from fedse.committed import RoundResult
+from fedse.errors import StoreError, boundary
+from fedse.ledger.entries import AnswerEntry, OutboxKey, PardonEntry, answer_entry
+from fedse.protocol import SiteReply
+from fedse.store.database import damaged, open_database, parse_row
+from fedse.types import ClientStats
+
+
+def committed_rounds(database: Path) -> dict[int, RoundResult]:
+    """The rounds in a run's state.db; none if there is no such file."""
+    rows = _rows(database, "SELECT result FROM round WHERE result IS NOT NULL")
+    results = [parse_row(RoundResult, body, database) for (body,) in rows]
+    return {result.index: result for result in results}
+
+
+def granted_pardons(database: Path) -> dict[tuple[str, int], PardonEntry]:
+    """The pardons in a run's state.db; none if there is no such file or table."""
+    if not _rows(database, "SELECT 1 FROM sqlite_master WHERE name = 'pardon'"):
+        return {}
+    rows = _rows(database, "SELECT client, after, reason FROM pardon ORDER BY after, client")
+    granted = [PardonEntry(client=c, after=after, reason=reason) for c, after, reason in rows]
+    return {one.key: one for one in granted}
+
+
+def outbox_answers(database: Path, *, skip: set[OutboxKey] | None = None) -> Iterator[AnswerEntry]:
+    """The finished answers in a buffer, the oldest round first; one adapter in memory at a time."""
+    keys = _rows(database, "SELECT experiment, round, request FROM outbox ORDER BY round")
+    for experiment, round, request in keys:
+        key = (str(experiment), int(round), str(request))
+        if key in (skip or ()):
+            continue
+        query = "SELECT stats, adapter FROM outbox WHERE (experiment, round, request) = (?, ?, ?)"
+        for stats, adapter in _rows(database, query, key):
+            reply = SiteReply(parse_row(ClientStats, stats, database), adapter)
+            try:
+                entry = answer_entry(key, reply, received=None, bytes_down=None)
+            except ValidationError as error:
+                raise damaged(database, f"the answer of round {round}") from error
+            described = {} if adapter is not None else _described(database, key)
+            yield entry.model_copy(update=described)
+
+
+def erasure_marks(database: Path) -> set[str]:
+    """The marks of all erasures in a buffer; none if there is no such file or table."""
+    if not _rows(database, "SELECT 1 FROM sqlite_master WHERE name = 'erasure'"):
+        return set()
+    return {mark for (mark,) in _rows(database, "SELECT mark FROM erasure")}
+
+
+def outbox_audits(database: Path) -> dict[OutboxKey, bool]:
+    """Which answers in a buffer were audited, and whether they passed; none without a table."""
+    if not _rows(database, "SELECT 1 FROM sqlite_master WHERE name = 'audit'"):
+        return {}
+    found = _rows(database, "SELECT experiment, round, request, fault FROM audit ORDER BY round")
+    return {(str(name), int(r), str(request)): not fault for name, r, request, fault in found}
+
+
+def outbox_rounds(database: Path) -> set[tuple[str, int]]:
+    """Experiments and rounds there is an answer of."""
+    return {
+        (name, round) for name, round in _rows(database, "SELECT experiment, round FROM outbox")
+    }
+
+
+def finished_rounds(database: Path, experiment: str, *, after: int) -> dict[int, ClientStats]:
+    """What a client counted in its finished answers to the rounds after that one."""
+    query = "SELECT round, stats FROM outbox WHERE experiment = ? AND round > ? ORDER BY round"
+    found = _rows(database, query, (experiment, after))
+    return {int(round): ClientStats.model_validate_json(stats) for round, stats in found}
+
+
+def _described(database: Path, key: OutboxKey) -> dict[str, Any]:
+    """Digest and length of an adapter that is not in its answer's row: in pieces, or gone."""
+    place = key[:2]
+    if not _rows(database, "SELECT 1 FROM sqlite_master WHERE name = 'sent'"):
+        return {}
+    query = "SELECT digest, bytes FROM sent WHERE (experiment, round) = (?, ?)"
+    found = _rows(database, query, place)
+    if not found:
+        return {}
+    pieces = "SELECT body FROM sent_piece WHERE (experiment, round, piece) = (?, ?, ?)"
+    digest, number = hashlib.sha256(), 0
+    while rows := _rows(database, pieces, (*place, number)):
+        digest.update(rows[0][0])
+        number += 1
+    (named, length) = found[0]
+    return {"sent": digest.hexdigest() if number else named, "bytes_up": length}
+
+
+def _rows(database: Path, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+    if not database.is_file():
+        return []
+    with (
+        boundary(StoreError, f"read {database}"),
+        closing(open_database(database, read_only=True)) as db,
+    ):
+        return db.execute(query, parameters).fetchall()

@@ -1,0 +1,111 @@
+"""An episode before it is stored: private parts replaced in its texts and in its tokens.
+
+What the agent was shown is encoded anew where it changed; it carries no loss anyway. What the agent
+said is encoded anew where it changed, as a demonstration is, and learned from if everything private
+in it had been shown before: then it teaches to repeat what was shown. Else the agent said something
+private of its own, and that action carries no loss. All other tokens stay as they were sampled.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedse.agent.prompt import Encoder
+from fedse.config.redaction import RedactSection
+from fedse.redact.finding import finder_for
+from fedse.redact.pseudonyms import Redaction, plan_redaction, redact_text
+from fedse.redact.spans import PSEUDONYM, Find, settled
+from fedse.types import Trajectory, Turn
+
+Pieces = tuple[str, ...]
+"""A text in parts; a part that is an observation has the same private parts there and here."""
+
+
+@dataclass(frozen=True)
+class Redactor:
+    """Replaces what `find` finds."""
+
+    find: Find
+    encoder: Encoder | None = None
+    """Without one, the tokens of a changed episode are left out, and made when they are needed."""
+
+    def text(self, text: str) -> str:
+        return redact_text(text, self.find)
+
+    def plan(self, episode: Trajectory) -> Redaction | None:
+        """What would be replaced; None = nothing."""
+        texts = [text for turn in episode.turns for text in (turn.observation, turn.action)]
+        texts.append(episode.error or "")
+        # Later turns are given nothing but what they observe.
+        opening = [text for turn in episode.turns[:1] for text in self._given(turn)]
+        if not any(settled(text, self.find) for text in (*texts, *opening)):
+            return None
+        given = [text for turn in episode.turns for text in self._given(turn)]
+        task = f"{episode.task.env}/{episode.task.id}"
+        return plan_redaction(texts, self.find, identity=task, beside=given)
+
+    def episode(self, episode: Trajectory) -> Trajectory:
+        """The episode without anything private; the very same one if there was nothing."""
+        plan = self.plan(episode)
+        if plan is None:
+            return episode
+        turns: list[Turn] = []
+        shown: frozenset[str] = frozenset()
+        for turn in episode.turns:
+            shown = shown.union(*map(plan.values, (turn.observation, *self._given(turn))))
+            turns.append(self._turn(turn, plan, shown))
+        error = episode.error and plan.apply(episode.error)
+        return episode.model_copy(update={"turns": tuple(turns), "error": error})
+
+    def _given(self, turn: Turn) -> Pieces:
+        """The text behind the tokens that were given in this turn: prompt, observation, marks."""
+        if self.encoder is None or not turn.context_ids:
+            return ()
+        text = self.encoder.marked_text(turn.context_ids)
+        if not turn.observation or turn.observation not in text:
+            return (text,)
+        return text.rpartition(turn.observation)
+
+    def _turn(self, turn: Turn, plan: Redaction, shown: frozenset[str]) -> Turn:
+        changed: dict[str, object] = {"observation": plan.apply(turn.observation)}
+        given = self._given(turn)
+        if self.encoder is None:
+            changed |= {"context_ids": (), "action_ids": ()}
+        elif any(map(plan.values, given)):
+            changed["context_ids"] = self.encoder.marked_ids("".join(map(plan.apply, given)))
+        if own := plan.values(turn.action):
+            action = plan.apply(turn.action)
+            changed |= {"action": action, "learned": turn.learned and own <= shown}
+            if self.encoder is not None and turn.action_ids:
+                ended = turn.action_ids[-1] == self.encoder.end_id
+                encode = self.encoder.action if ended else self.encoder.marked_ids
+                changed["action_ids"] = encode(action)
+        return turn.model_copy(update=changed)
+
+
+def pseudonyms_in(episode: Trajectory) -> Counter[str]:
+    """How many pseudonyms of each kind stand in the texts of a stored episode."""
+    texts = [text for turn in episode.turns for text in (turn.observation, turn.action)]
+    return Counter(match[1] for text in texts for match in PSEUDONYM.finditer(text))
+
+
+def redactor_for(
+    settings: RedactSection, folder: Path, encoder: Encoder | None = None
+) -> Redactor | None:
+    """What redacts as a site's settings say; None = they ask for nothing."""
+    return Redactor(finder_for(settings, folder), encoder) if settings.on else None
+
+
+def episode_filter(
+    settings: RedactSection, folder: Path, encoder: Encoder | None = None
+) -> Callable[[Trajectory], Trajectory]:
+    """What every episode passes before it is stored."""
+    made = redactor_for(settings, folder, encoder)
+    return made.episode if made else lambda episode: episode
+
+
+def text_filter(settings: RedactSection, folder: Path) -> Callable[[str], str]:
+    """What every other text that may quote a world passes, each by itself."""
+    made = redactor_for(settings, folder)
+    return made.text if made else lambda text: text

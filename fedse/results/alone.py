@@ -1,0 +1,69 @@
+"""Is a member better off in the federation than alone? The same held-out games, played by both."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from fedse.errors import StoreError
+from fedse.results.held_out import HeldOutGame, games, require_same_games
+from fedse.stats.paired import Differences, paired_differences
+from fedse.stats.rates import Rate
+
+Games = Mapping[str, list[HeldOutGame]]
+
+
+class SeedRuns(NamedTuple):
+    """The runs of one seed: of all clients together, and of each alone, by its name."""
+
+    together: Path
+    alone: Mapping[str, Path]
+
+
+class TogetherOrAlone(NamedTuple):
+    """Each client's success with the common adapter and with the one it made alone."""
+
+    together: dict[str, Rate]
+    alone: dict[str, Rate]
+    difference: Differences
+    """Together minus alone: per client under `groups`, and over all games."""
+
+
+def together_or_alone(*seeds: SeedRuns) -> TogetherOrAlone:
+    """The last adapters compared game by game, over all seeds.
+
+    With one seed the interval is about these adapters, with more about the two ways of working.
+    """
+    pairs = [_games_of(runs) for runs in seeds]
+    mine, own = ([pair[side] for pair in pairs] for side in (0, 1))
+    difference = paired_differences(_blocks(mine), _blocks(own), seed=0)
+    return TogetherOrAlone(_rates(mine), _rates(own), difference)
+
+
+def _games_of(runs: SeedRuns) -> tuple[Games, Games]:
+    """What both played with the same seed, by client; refused where they are not the same games."""
+    together, alone = runs
+    if not alone:
+        raise StoreError("expected a run of at least one client alone, got none")
+    shared = games(together)
+    lacking = sorted(alone.keys() - shared.keys())
+    if lacking:
+        raise StoreError(f"run {together.name} did not measure {', '.join(lacking)}")
+    mine = {client: shared[client] for client in sorted(alone)}
+    own = {client: games(path)[client] for client, path in sorted(alone.items())}
+    require_same_games(mine, own, names=(together.name, "alone"))
+    return mine, own
+
+
+def _rates(seeds: Sequence[Games]) -> dict[str, Rate]:
+    return {
+        client: Rate(sum(map(sum, blocks)), sum(map(len, blocks)))
+        for client, blocks in _blocks(seeds).items()
+    }
+
+
+def _blocks(seeds: Sequence[Games]) -> dict[str, list[list[bool]]]:
+    """Client -> per seed, whether each game was won."""
+    return {
+        client: [[game.success for game in played[client]] for played in seeds]
+        for client in seeds[0]
+    }

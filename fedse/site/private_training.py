@@ -1,0 +1,217 @@
+"""Training whose result may leave: within the site's privacy budget, and charged before it begins.
+
+The noise is made of a secret that is on record with the charge. A fit that was interrupted is made
+again with the same secret only if it is the same in every respect; else two results with the same
+noise could be compared. With the answer in the outbox the secret is gone.
+"""
+
+import math
+import secrets
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+
+from fedse._version import __version__
+from fedse.config.schema import Config
+from fedse.config.training import TrainSection
+from fedse.course import Course, PrivateCourse
+from fedse.envs.base import Env, SubjectEnv, subject_of
+from fedse.errors import ConfigError, FedSEError
+from fedse.faults import Fault
+from fedse.method.site import Fit, Site
+from fedse.privacy.accountant import Charge, epsilon_of, is_within
+from fedse.privacy.plan import charge_of, planned_noise
+from fedse.store.privacy_journal import PrivacyJournal
+from fedse.types import Adapter, ClientStats, Fitted, Trajectory, digest_of
+
+Units = tuple[tuple[int, ...], ...]
+"""The places of the lessons of each unit."""
+SECRET_BYTES = 32
+MOST_ROUNDS = 1000
+HELD_OUT = ("eval", "home", "validation")
+REPORTED = {"steps", *(f"{kind}_{what}" for kind in HELD_OUT for what in ("played", "succeeded"))}
+"""Numbers of a reply that the buffer has no part in, but through adapters made with noise: how long
+training is, and games in tasks that are not learned from."""
+PERSONAL = {f"personal{home}_{what}" for home in ("", "_home") for what in ("played", "succeeded")}
+"""Numbers of an adapter that was made without noise."""
+
+
+class PrivacySpent(FedSEError):
+    """The next adapter would tell more than the site allows; only the fault number leaves it."""
+
+    exit_code = Fault.PRIVACY_SPENT
+
+
+def new_secret() -> bytes:
+    """What nobody can guess, from the operating system."""
+    return secrets.token_bytes(SECRET_BYTES)
+
+
+class PrivateTraining:
+    """The site's training in one round; what stays at the site is trained as ever."""
+
+    def __init__(
+        self, site: Site, config: Config, round: int, *, draw: Callable[[], bytes] = new_secret
+    ) -> None:
+        self._site, self._config, self._round, self._draw = site, config, round, draw
+        self.results: set[str] = set()
+        """Digests of the adapters that were made with noise."""
+
+    def fit(
+        self,
+        start: Adapter,
+        lessons: Sequence[Trajectory],
+        settings: TrainSection,
+        seed: int,
+        course: Course = Course(),  # noqa: B008  a value that nobody changes
+    ) -> Fitted:
+        """As the site's own, with noise that was charged, unless the result stays here."""
+        if course.stays:
+            return self._site.fit(start, lessons, settings, seed, course)
+        charge = charge_of(self._config, self._round, settings)
+        identity = self._identity(start, lessons, settings, course)
+        # What cannot be divided into units is found out before it is charged.
+        units = units_of(lessons, self._site, self._config)
+        private = course_of(charge, units, self._config, self._charged(identity, charge))
+        fitted = self._site.fit(start, lessons, settings, seed, course._replace(private=private))
+        self.results.add(fitted.adapter.digest)
+        return fitted
+
+    def _charged(self, identity: str, charge: Charge) -> bytes:
+        """The secret of this fit, which is on record with its charge."""
+        journal = self._site.buffer.outbox.privacy
+        known = journal.secret(identity)
+        if known is not None:
+            return known
+        require_within_budget(journal, charge, self._config)
+        made = self._draw()
+        journal.charge(identity, charge, made)
+        return made
+
+    def _identity(
+        self, start: Adapter, lessons: Sequence[Trajectory], settings: TrainSection, course: Course
+    ) -> str:
+        """Equal for two fits that cannot differ in anything."""
+        config = self._config
+        moments = (course.moments or b"").hex()
+        parts = [settings, config.privacy, config.trainer, config.client(self._site.client)]
+        return digest_of(
+            [
+                [__version__, config.run.name, self._round, config.rollout.context],
+                [start.spec.identity, start.digest, list(course.arc), moments],
+                [part.model_dump(mode="json") for part in parts],
+                [lesson.digest for lesson in lessons],
+            ]
+        )
+
+
+def course_of(charge: Charge, units: Units, config: Config, secret: bytes) -> PrivateCourse:
+    """How a fit of these units is made that costs `charge`."""
+    clip = config.privacy.clip
+    return PrivateCourse(units, charge.rate, charge.steps, clip, charge.noise, secret)
+
+
+def rehearsing(site: Site, config: Config, round: int) -> Fit:
+    """Trains as an answer to that round would be trained, with noise that anybody can make again.
+
+    So nothing is charged, and the result must not leave the site.
+    """
+
+    def fit(
+        start: Adapter,
+        lessons: Sequence[Trajectory],
+        settings: TrainSection,
+        seed: int,
+        course: Course = Course(),  # noqa: B008  a value that nobody changes
+    ) -> Fitted:
+        charge = charge_of(config, round, settings)
+        secret = bytes.fromhex(digest_of(["rehearsal", seed]))
+        private = course_of(charge, units_of(lessons, site, config), config, secret)
+        return site.fit(start, lessons, settings, seed, course._replace(private=private))
+
+    return fit
+
+
+def units_of(lessons: Sequence[Trajectory], site: Site, config: Config) -> Units:
+    """The places of the lessons of each unit, in the order in which units first come."""
+    if config.privacy.unit == "episode":
+        return tuple((place,) for place in range(len(lessons)))
+    env = site.make_env()
+    try:
+        units: dict[str, list[int]] = {}
+        for place, lesson in enumerate(lessons):
+            subject = subject_of(env, lesson.task)
+            if subject is None:
+                raise _nameless(env)
+            units.setdefault(subject, []).append(place)
+    finally:
+        env.close()
+    return tuple(map(tuple, units.values()))
+
+
+def require_plan(config: Config, env: Env) -> None:
+    """There is noise for the budget, and what is to be protected has a name, before any work."""
+    if not config.privacy.on:
+        return
+    planned_noise(config)
+    if config.privacy.unit == "subject" and not isinstance(env, SubjectEnv):
+        raise _nameless(env)
+
+
+def _nameless(env: Env) -> ConfigError:
+    return ConfigError(
+        'privacy.unit = "subject" needs an environment that names the subject of a task, '
+        f"{env.name} does not",
+        hint='give it a method subject(task), or set privacy.unit = "episode"',
+    )
+
+
+def require_within_budget(journal: PrivacyJournal, charge: Charge, config: Config) -> None:
+    """With this charge, no more is told about any unit than the site allows."""
+    spent = spent_with(journal, config, charge)
+    if not is_within(config.privacy.epsilon or 0.0, spent):
+        raise PrivacySpent(
+            f"round {charge.round} would bring what was told to epsilon = {spent:.4g}, allowed is "
+            f"{config.privacy.epsilon:g}",
+            hint="fedse site privacy shows what was spent, and for what",
+        )
+
+
+def spent_with(journal: PrivacyJournal, config: Config, *charges: Charge) -> float:
+    """What was told about one unit, if these were charged too.
+
+    A charge that protected episodes one by one does not protect a person who has several.
+    """
+    journal.note_unprotected()
+    told = [*journal.charges(), *charges]
+    if config.privacy.unit == "subject" and any(charge.unit == "episode" for charge in told):
+        return math.inf
+    return epsilon_of(told, delta=config.privacy.delta)
+
+
+def rounds_left(journal: PrivacyJournal, config: Config) -> int:
+    """How many more rounds, as the settings are now, the budget allows; at most MOST_ROUNDS."""
+    charge = charge_of(config, 1, config.train)
+
+    def allowed(rounds: int) -> bool:
+        told = spent_with(journal, config, *[charge] * rounds)
+        return is_within(config.privacy.epsilon or 0.0, told)
+
+    return bisect_left(range(1, MOST_ROUNDS + 1), True, key=lambda rounds: not allowed(rounds))
+
+
+def may_train(site: Site, config: Config, round: int) -> bool:
+    """Whether the budget allows a fit in this round; one under way was charged already."""
+    journal = site.buffer.outbox.privacy
+    if journal.is_under_way(config.run.name, round):
+        return True
+    spent = spent_with(journal, config, charge_of(config, round, config.train_in(round)))
+    return is_within(config.privacy.epsilon or 0.0, spent)
+
+
+def reported(stats: ClientStats, config: Config) -> ClientStats:
+    """What of a round's numbers may leave with an adapter that was made with noise."""
+    if not config.privacy.on:
+        return stats
+    if config.privacy.counts:
+        return stats.model_copy(update={"loss": None, **dict.fromkeys(PERSONAL, 0)})
+    return ClientStats(**stats.model_dump(include=REPORTED))

@@ -1,0 +1,127 @@
+"""SQLite files that name themselves when they are damaged, and say how to get on."""
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from fedse.errors import StoreError
+from fedse.types import Record
+
+DAMAGE = {
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_IOERR_SHORT_READ,
+}
+# SQLite's own number is in the lowest byte, what exactly happened in those above it.
+PRIMARY = 0xFF
+
+R = TypeVar("R", bound=Record)
+
+
+class DamageNamingCursor(sqlite3.Cursor):
+    """A cursor whose errors about damage name the file; all others are as SQLite raises them."""
+
+    def execute(self, *given: Any) -> "DamageNamingCursor":
+        with _naming(self):
+            super().execute(*given)
+        return self
+
+    def executemany(self, *given: Any) -> "DamageNamingCursor":
+        with _naming(self):
+            super().executemany(*given)
+        return self
+
+    def executescript(self, script: str) -> "DamageNamingCursor":
+        with _naming(self):
+            super().executescript(script)
+        return self
+
+    def fetchone(self) -> Any:
+        with _naming(self):
+            return super().fetchone()
+
+    def fetchall(self) -> list[Any]:
+        with _naming(self):
+            return super().fetchall()
+
+    def __next__(self) -> Any:
+        with _naming(self):
+            return super().__next__()
+
+
+class Database(sqlite3.Connection):
+    """An open file; `open_database` opens it."""
+
+    path: Path
+
+    # Python's own three ask for a plain cursor, whatever `cursor` returns.
+    def execute(self, *given: Any) -> DamageNamingCursor:
+        return self.cursor(DamageNamingCursor).execute(*given)
+
+    def executemany(self, *given: Any) -> DamageNamingCursor:
+        return self.cursor(DamageNamingCursor).executemany(*given)
+
+    def executescript(self, script: str) -> DamageNamingCursor:
+        return self.cursor(DamageNamingCursor).executescript(script)
+
+
+def open_database(path: Path, *, read_only: bool = False) -> Database:
+    """The file at `path`, whose damage is noticed when it is met."""
+    address = f"{path.resolve().as_uri()}?mode={'ro' if read_only else 'rwc'}"
+    db = sqlite3.connect(address, isolation_level=None, timeout=30.0, factory=Database, uri=True)
+    db.path = path
+    return db
+
+
+def parse_row(kind: type[R], body: str | bytes, path: Path) -> R:
+    """What a row holds; one that was changed on the disk is damage."""
+    try:
+        return kind.model_validate_json(body)
+    except ValidationError as error:
+        raise damaged(path, f"a {kind.__name__} cannot be read") from error
+
+
+def damaged(path: Path, reason: object) -> StoreError:
+    return StoreError(
+        f"{path} is damaged: {reason}",
+        hint=f"put it back from a backup, or save what can be read: fedse repair {path.parent}",
+    )
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None:  # Python's own error about a text
+        return str(error).startswith("Could not decode to UTF-8")
+    return code in DAMAGE or code & PRIMARY in DAMAGE
+
+
+def is_sound(path: Path) -> bool:
+    """Whether the structure of the whole file is as SQLite wrote it."""
+    try:
+        db = open_database(path)
+        try:
+            return bool(db.execute("PRAGMA quick_check(1)").fetchone() == ("ok",))
+        finally:
+            db.close()
+    except StoreError:
+        return False
+
+
+@contextmanager
+def _naming(cursor: DamageNamingCursor) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        if not is_damage(error):
+            raise
+        connection: Any = cursor.connection
+        raise damaged(connection.path, error) from error
+
+
+def names_of(db: sqlite3.Connection, table: str) -> Iterable[str]:
+    """The columns of a table, in their order."""
+    return [name for _, name, *_ in db.execute(f"PRAGMA table_info({table})")]

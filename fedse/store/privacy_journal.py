@@ -1,0 +1,67 @@
+"""What a site has told about its units, in the buffer's file: over all experiments, and for ever.
+
+A fit is charged before it begins, together with the secret that its noise is made of. If it is
+interrupted, the same fit is made again with the same secret and costs nothing more; any other fit
+is charged anew. So a crash may waste budget and never forgets it.
+"""
+
+from fedse.privacy.accountant import Charge
+from fedse.store.buffer_schema import transaction
+from fedse.store.database import Database
+
+COLUMNS = "experiment, round, unit, rate, noise, steps"
+
+
+class PrivacyJournal:
+    """The charges of one client in its open file."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def charge(self, identity: str, charge: Charge, secret: bytes) -> None:
+        """The charge is durable, and so is the secret, until the answer is."""
+        with transaction(self._db):
+            self._db.execute(
+                f"INSERT INTO privacy (identity, {COLUMNS}, secret)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (identity, *charge, secret),
+            )
+
+    def secret(self, identity: str) -> bytes | None:
+        """Of exactly this fit, if it was charged and not answered yet."""
+        query = "SELECT secret FROM privacy WHERE identity = ?"
+        row = self._db.execute(query, (identity,)).fetchone()
+        return row[0] if row else None
+
+    def is_under_way(self, experiment: str, round: int) -> bool:
+        """Whether a fit of this round was charged and not answered yet."""
+        query = "SELECT 1 FROM privacy WHERE experiment = ? AND round = ? AND secret NOT NULL"
+        return self._db.execute(query, (experiment, round)).fetchone() is not None
+
+    def forget_secrets(self, experiment: str, *, up_to: int) -> None:
+        """Of rounds up to that one no secret is left: nobody can take the noise away again."""
+        with transaction(self._db):
+            gone = self._db.execute(
+                "UPDATE privacy SET secret = NULL"
+                " WHERE experiment = ? AND round <= ? AND secret NOT NULL",
+                (experiment, up_to),
+            ).rowcount
+        if gone:
+            # What is overwritten in the database remains in its log until that is emptied.
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def note_unprotected(self) -> None:
+        """Answers that were trained without a charge are on record as made without noise."""
+        with transaction(self._db):
+            self._db.execute(
+                "INSERT OR IGNORE INTO privacy"
+                f" (identity, {COLUMNS}) SELECT 'without noise: ' || experiment || ' ' || round,"
+                " experiment, round, 'episode', 1.0, 0.0, json_extract(stats, '$.steps')"
+                " FROM outbox WHERE json_extract(stats, '$.steps') > 0"
+                " AND (experiment, round) NOT IN (SELECT experiment, round FROM privacy)"
+            )
+
+    def charges(self) -> list[Charge]:
+        """All of them, the oldest first."""
+        rows = self._db.execute(f"SELECT {COLUMNS} FROM privacy ORDER BY id")
+        return [Charge._make(row) for row in rows]

@@ -1,0 +1,147 @@
+"""A buffer's seal: that it is the right one, and how all rows go over to another."""
+
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from sqlite3 import OperationalError
+from typing import NamedTuple
+
+from fedse.errors import StoreError
+from fedse.store.buffer_schema import transaction
+from fedse.store.database import Database, damaged, open_database
+from fedse.store.sealing import Body, BrokenSeal, Row, Seal
+from fedse.store.sweeping import note_unswept, sweep
+
+KEYS: Mapping[str, tuple[str, ...]] = {
+    "trajectory": ("content",),
+    "played": ("experiment", "round", "split", "position"),
+    "part": ("experiment", "round", "split", "start", "identity"),
+    "erasure": ("mark",),
+    "exported": ("number",),
+}
+"""By table with a sealed body, the columns that name a row."""
+HIDDEN: Mapping[str, tuple[str, ...]] = {
+    "trajectory": ("content", "task", "subject"),
+    "sighting": ("content",),
+    "played": ("task", "subject"),
+    "part": ("identity",),
+    "exported_task": ("task",),
+}
+"""By table, the columns with hidden names."""
+
+
+def key_id_of(db: Database) -> str:
+    """Which key the file is encrypted with; empty = it is not."""
+    row = db.execute("SELECT key_id FROM sealed").fetchone()
+    return row[0] if row else ""
+
+
+def stated_key(path: Path) -> str | None:
+    """Which key a file that may be damaged says it is encrypted with; None = it does not say."""
+    try:
+        with closing(open_database(path, read_only=True)) as db:
+            return key_id_of(db)
+    except (StoreError, OperationalError):
+        return None
+
+
+class FileSeal(NamedTuple):
+    """The seal of one file: a row that does not open is damage of that file."""
+
+    seal: Seal
+    path: Path
+
+    @property
+    def key_id(self) -> str:
+        return self.seal.key_id
+
+    def close(self, text: str, row: Row) -> Body:
+        return self.seal.close(text, row)
+
+    def open(self, body: Body, row: Row) -> str:
+        try:
+            return self.seal.open(body, row)
+        except BrokenSeal as error:
+            raise damaged(self.path, error) from error
+
+    def hide(self, name: str) -> str:
+        return self.seal.hide(name)
+
+    def show(self, hidden: str) -> str:
+        try:
+            return self.seal.show(hidden)
+        except BrokenSeal as error:
+            raise damaged(self.path, error) from error
+
+
+def fitting_seal(db: Database, seal: Seal) -> FileSeal:
+    """`seal` is the one the file is written with; a file without a text takes the one it is given.
+
+    A file with texts is encrypted by a command, because it takes long and sweeps the file.
+    """
+    own, fitting = key_id_of(db), FileSeal(seal, db.path)
+    if own == seal.key_id:
+        return fitting
+    home = db.path.parent
+    if not seal.key_id:
+        raise StoreError(
+            f"{db.path} is encrypted with key {own}, and no key is named",
+            hint=f'name its file in {home / "site.toml"}: [storage] key = "FILE"',
+        )
+    if own:
+        raise StoreError(
+            f"{db.path} is encrypted with key {own}, the key given is {seal.key_id}",
+            hint="put the right key file back from a backup, or correct [storage] key in "
+            f"{home / 'site.toml'}; without it the episodes cannot be read by anybody",
+        )
+    if any(db.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() for table in KEYS):
+        raise StoreError(
+            f"{db.path} is not encrypted yet, but a key is named for it",
+            hint=f"fedse site encrypt --home {home}",
+        )
+    with transaction(db):
+        db.execute("INSERT OR IGNORE INTO sealed VALUES (?)", (seal.key_id,))
+    return fitting
+
+
+def reseal(db: Database, before: Seal, after: Seal) -> int:
+    """All rows are written with `after` instead of `before`, or none is; how many."""
+    with transaction(db):
+        changed = _reseal_rows(db, before, after)
+        db.execute("DELETE FROM sealed")
+        if after.key_id:
+            db.execute("INSERT INTO sealed VALUES (?)", (after.key_id,))
+        note_unswept(db, "another key")
+    sweep(db)
+    return changed
+
+
+def _reseal_rows(db: Database, before: Seal, after: Seal) -> int:
+    changed = 0
+    for table, columns in KEYS.items():
+        hidden = HIDDEN.get(table, ())
+        for (number,) in db.execute(f"SELECT rowid FROM {table} ORDER BY rowid").fetchall():
+            query = f"SELECT {', '.join((*columns, 'body'))} FROM {table} WHERE rowid = ?"
+            *key, body = db.execute(query, (number,)).fetchone()
+            text = None if body is None else before.open(body, (table, *key))
+            named = [
+                after.hide(before.show(value)) if column in hidden else value
+                for column, value in zip(columns, key, strict=True)
+            ]
+            closed = None if text is None else after.close(text, (table, *named))
+            sets = ", ".join(f"{column} = ?" for column in (*columns, "body"))
+            values = (*named, closed, number)
+            db.execute(f"UPDATE {table} SET {sets} WHERE rowid = ?", values)
+            changed += 1
+    for table, hidden in HIDDEN.items():
+        for column in set(hidden) - set(KEYS.get(table, ())):
+            _rename(db, table, column, before, after)
+    return changed
+
+
+def _rename(db: Database, table: str, column: str, before: Seal, after: Seal) -> None:
+    found = db.execute(f"SELECT DISTINCT {column} FROM {table} WHERE {column} NOT NULL")
+    names = {name: after.hide(before.show(name)) for (name,) in found}
+    # One pass over the table, however many names there are.
+    db.create_function("renamed", 1, names.get, deterministic=True)
+    db.execute(f"UPDATE {table} SET {column} = renamed({column})")

@@ -1,0 +1,28 @@
+"""Of the games that both ends of a run played, the first that was learned."""
+
+from pathlib import Path
+
+from fedse.exports.before_after import before_and_after
+from fedse.exports.episodes import find_place, list_episodes
+from tests.run_folders import write_run
+
+
+def pair_of(path: Path, first: list[bool], last: list[bool]) -> list[tuple[str, str]]:
+    run = write_run(path, {"desk-a": last}, first={"desk-a": first})
+    pair = before_and_after(list_episodes(find_place(str(run), path.parent)))
+    assert pair is not None
+    return [(episode.game.task, episode.game.outcome) for episode in pair]
+
+
+def test_the_first_game_that_was_lost_and_then_won(tmp_path: Path):
+    found = pair_of(tmp_path / "run", [False, True, False, False], [False, True, True, True])
+    assert found == [("desk-2", "failure"), ("desk-2", "success")]
+
+
+def test_without_one_it_is_the_first_game(tmp_path: Path):
+    found = pair_of(tmp_path / "run", [True, False], [True, False])
+    assert found == [("desk-0", "success"), ("desk-0", "success")]
+
+
+def test_without_games_there_is_none():
+    assert before_and_after([]) is None

@@ -1,0 +1,136 @@
+"""A secure sum in Flower's records: real sites behind a grid that delivers at once."""
+
+import json
+import time
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.needs import needs
+
+needs("flwr", "cryptography", "Crypto")
+
+from flwr.app import Message
+
+from fedse.config.methods import with_settings
+from fedse.drivers.loop import federate
+from fedse.drivers.run import introduce, run_local
+from fedse.errors import RunError
+from fedse.flower.client_app import _largest_reply
+from fedse.flower.messages.wire import read_request, reply_content
+from fedse.flower.server import transport
+from fedse.flower.server.transport import GridAsk
+from fedse.protocol import StageRequest, largest_stage_bytes
+from fedse.site.gate import handle_request, handle_stage
+from fedse.site.worker import ServedSites, frame_bytes, parse_request
+from fedse.store.run import Run
+from fedse.testing import open_toy_site
+from tests.toys.federation import NAMES, SPEC, toy_config
+
+pytestmark = pytest.mark.usefixtures("task_identity")
+
+CONFIG = with_settings(
+    toy_config(),
+    {
+        "aggregate.clip": "none",
+        "aggregate.secure": True,
+        "aggregate.deadline": 1.0,
+        "aggregate.rejoin": 0.0,
+    },
+)
+
+
+class NodeInfo(NamedTuple):
+    node_id: int
+    name: str
+    last_activated_at: str = ""
+
+
+class SiteGrid:
+    """Every message is answered by the site it is for, as its worker would, when it is pushed."""
+
+    def __init__(self, path: Path, answers: Callable[[str, str], bool]) -> None:
+        self._answers = answers
+        self.sites = ServedSites(
+            CONFIG, NAMES, lambda n: open_toy_site(CONFIG, n, path / n, clock=time.time)
+        )
+        self._replies: dict[str, Message] = {}
+        self._sent = 0
+
+    def get_nodes(self) -> list[NodeInfo]:
+        return [NodeInfo(100 + place, name) for place, name in enumerate(NAMES)]
+
+    def push_messages(self, messages: Iterable[Message]) -> list[str]:
+        ids = []
+        for message in messages:
+            self._sent += 1
+            ids.append(number := str(self._sent))
+            message.metadata.__dict__["_message_id"] = number
+            if reply := self._answer(message, message.metadata.dst_node_id - 100):
+                self._replies[number] = reply
+        return ids
+
+    def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
+        return [self._replies[i] for i in message_ids if i in self._replies]
+
+    def _answer(self, message: Message, place: int) -> Message | None:
+        fields, data = read_request(message.content)
+        if not self._answers(NAMES[place], str(fields.get("stage", "keys"))):
+            return None
+        assert len(data) <= frame_bytes(self.sites)
+        frame = json.dumps({"client": place, "request": fields}).encode()
+        name, request = parse_request(frame, self.sites)
+        given = (data, self.sites.site(name), CONFIG)
+        if isinstance(request, StageRequest):
+            reply = handle_stage(request, *given, policy=None)
+        else:
+            reply = handle_request(request, *given, policy=None, emit=lambda *_, **__: None)
+        assert len(reply.adapter or b"") <= _largest_reply(fields, data)
+        return Message(reply_content(reply._replace(client=place), salt=5), reply_to=message)
+
+
+def federated(path: Path, answers: Callable[[str, str], bool] = lambda *_: True) -> Run:
+    homes = {name: path / "homes" / name for name in NAMES}
+    run = Run(path / "run", CONFIG, SPEC, clock=time.time)
+    introduce(run.path, homes)
+    grid = SiteGrid(path / "homes", answers)
+    with closing(grid.sites):
+        federate(run, GridAsk(grid, run, join_seconds=0.0), clock=time.time)
+    return run
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "POLL_SECONDS", 0.01)
+
+
+def test_over_the_grid_it_is_the_same_adapter_as_here(tmp_path: Path):
+    here = Run(tmp_path / "here", CONFIG, SPEC, clock=time.time)
+    run_local(here, open_site=open_toy_site)
+    run = federated(tmp_path)
+    assert [r.after for r in run.results()] == [r.after for r in here.results()]
+    assert [r.voters for r in run.results()] == [NAMES, NAMES]
+
+
+def test_a_site_that_falls_silent_in_a_stage_is_left_out(tmp_path: Path):
+    run = federated(tmp_path, lambda name, stage: name != "delta" or stage != "masked")
+    for result in run.results():
+        assert result.voters == tuple(n for n in NAMES if n != "delta")
+        assert result.before != result.after
+
+
+def test_a_run_that_had_too_few_goes_on_when_they_are_back(tmp_path: Path):
+    whole = federated(tmp_path / "whole")
+    with pytest.raises(RunError, match="has 3 of 5 members, 4 are needed"):
+        federated(tmp_path / "cut", lambda name, stage: name < "epsilon" or stage != "unmask")
+    run = federated(tmp_path / "cut")
+    assert [r.after for r in run.results()] == [r.after for r in whole.results()]
+
+
+def test_no_stage_has_a_longer_message_than_is_read():
+    """The longest has the shares of all pairs."""
+    assert largest_stage_bytes(5) < 1 << 14
+    assert largest_stage_bytes(50) < 1 << 19
