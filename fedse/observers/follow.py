@@ -12,11 +12,36 @@ from fedse.events import Observer
 PERIOD = 0.5
 
 
+class NewLines:
+    """The lines that are added to a log from now on; the log may not be there yet."""
+
+    def __init__(self, log: Path) -> None:
+        self._log, self._seen = log, _size(log)
+
+    def read(self) -> list[bytes]:
+        """Those since the last call; of a log that is shorter by now, all."""
+        if _size(self._log) < self._seen:  # it was full, and begins anew
+            self._seen = 0
+        data = b""
+        if self._log.is_file():
+            with self._log.open("rb") as file:
+                file.seek(self._seen)
+                data = file.read()
+        # A line without its end is still being written.
+        whole = data[: data.rfind(b"\n") + 1]
+        self._seen += len(whole)
+        return whole.splitlines()
+
+
+def _size(file: Path) -> int:
+    return file.stat().st_size if file.is_file() else 0
+
+
 @contextmanager
 def followed(log: Path, observer: Observer) -> Iterator[None]:
     """Every line added to `log` meanwhile, the last one included, reaches `observer`."""
     ended = threading.Event()
-    reader = threading.Thread(target=_read, args=(log, observer, ended), daemon=True)
+    reader = threading.Thread(target=_show, args=(NewLines(log), observer, ended), daemon=True)
     reader.start()
     try:
         yield
@@ -25,20 +50,11 @@ def followed(log: Path, observer: Observer) -> Iterator[None]:
         reader.join()
 
 
-def _read(log: Path, observer: Observer, ended: threading.Event) -> None:
-    seen = log.stat().st_size if log.exists() else 0
+def _show(log: NewLines, observer: Observer, ended: threading.Event) -> None:
     last_look = False
     while not last_look:
         last_look = ended.wait(PERIOD)
-        data = b""
-        if log.exists():
-            with log.open("rb") as file:
-                file.seek(seen)
-                data = file.read()
-        # A line without its end is still being written.
-        whole = data[: data.rfind(b"\n") + 1]
-        seen += len(whole)
-        for line in whole.splitlines():
+        for line in log.read():
             # A process killed while writing leaves half a line, with the next one glued to it.
             try:
                 entry = json.loads(line)

@@ -4,13 +4,13 @@ Everything comes from files of the site's own; nothing is asked of the server or
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fedse.federation.home import Home
 from fedse.federation.line import FILE as LINE
 from fedse.federation.line import ServerLine, line_text, read_line
+from fedse.observers.follow import NewLines
 from fedse.processes.restart import Tell
 
 # A single request that failed is not worth a line.
@@ -37,15 +37,15 @@ class SiteConsole:
         self._home, self._tell, self._show = home, tell, show
         self._told: tuple[str, str] | None = None
         self._sent: float | None = None
-        self._stages = StageLines(home.path / LOG)
+        self._log = NewLines(home.path / LOG)
         self._round: Any = None
         self._now = {"line": "connecting", "stage": ""}
 
     def look(self, now: float) -> None:
         """Whatever is new at `now`, of a clock that nobody can set, has been told."""
-        for round, stage in self._stages.new():
-            self._round = round
-            self._say("stage", f"round {round}: {stage}")
+        for event in filter(None, map(_event, self._log.read())):
+            self._round, stage = event
+            self._say("stage", f"round {self._round}: {stage}")
         line = read_line(self._home.path / LINE)
         if line is not None:
             self._look_at(line, now)
@@ -66,28 +66,6 @@ class SiteConsole:
         self._tell(text)
 
 
-class StageLines:
-    """The stages that a worker adds to its log, from now on."""
-
-    def __init__(self, log: Path) -> None:
-        self._log, self._seen = log, _size(log)
-
-    def new(self) -> Iterator[tuple[int, str]]:
-        """Round and stage of each event since the last call."""
-        if _size(self._log) < self._seen:  # it was full, and begins anew
-            self._seen = 0
-        data = b""
-        if self._log.is_file():
-            with self._log.open("rb") as file:
-                file.seek(self._seen)
-                data = file.read()
-        whole = data[: data.rfind(b"\n") + 1]
-        self._seen += len(whole)
-        for line in whole.splitlines():
-            if (facts := _event(line)) is not None:
-                yield facts
-
-
 def _event(line: bytes) -> tuple[int, str] | None:
     """What a line of the log says of a stage; None = nothing, as of a traceback."""
     start = line.find(b"{")
@@ -96,7 +74,3 @@ def _event(line: bytes) -> tuple[int, str] | None:
         return int(facts["round"]), _STAGES[facts["event"]](facts)
     except (ValueError, LookupError, TypeError):
         return None
-
-
-def _size(file: Path) -> int:
-    return file.stat().st_size if file.is_file() else 0
