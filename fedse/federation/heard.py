@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from fedse.errors import StoreError
 from fedse.federation.folder import Federation, nodes
-from fedse.store.files import OWNER_ONLY, write_whole
+from fedse.store.files import OWNER_ONLY, write_if_possible
 from fedse.store.lock import is_locked
 from fedse.types import Record
 
@@ -20,7 +19,6 @@ FILE = "heard.json"
 SILENT_SECONDS = 8.0
 
 Doing = Literal["working", "sent", "idle", "silent", "left", "away"]
-CONNECTED: tuple[Doing, ...] = ("working", "sent", "idle")
 
 
 class HeardNode(Record):
@@ -86,10 +84,7 @@ def read_heard(file: Path) -> dict[int, HeardNode]:
 def write_heard(file: Path, heard: Mapping[int, HeardNode]) -> None:
     """`file` holds them; where it cannot, as on a full disk, what it held before."""
     text = json.dumps({str(number): one.model_dump() for number, one in heard.items()})
-    try:
-        write_whole(file, text.encode(), mode=OWNER_ONLY)
-    except StoreError:
-        return
+    write_if_possible(file, text.encode(), mode=OWNER_ONLY)
 
 
 def enrolled_sites(federation: Federation) -> list[str]:

@@ -4,8 +4,7 @@ import json
 from pathlib import Path
 from typing import Literal
 
-from fedse.errors import StoreError
-from fedse.store.files import OWNER_ONLY, write_whole
+from fedse.store.files import OWNER_ONLY, write_if_possible
 from fedse.types import Record
 
 FILE = "connection.json"
@@ -34,10 +33,7 @@ def read_line(file: Path) -> ServerLine | None:
 
 def write_line(file: Path, line: ServerLine) -> None:
     """`file` holds it; where it cannot, as on a full disk, what it held before."""
-    try:
-        write_whole(file, line.model_dump_json().encode(), mode=OWNER_ONLY)
-    except StoreError:
-        return
+    write_if_possible(file, line.model_dump_json().encode(), mode=OWNER_ONLY)
 
 
 def line_text(line: ServerLine, server: str) -> str:

@@ -4,7 +4,7 @@ import mmap
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fedse.errors import StoreError, boundary
@@ -55,6 +55,12 @@ def write_whole(target: Path, data: bytes, *, mode: int = BY_UMASK) -> None:
     """`target` holds all of `data`, or what it held before, whenever this process is killed."""
     with boundary(StoreError, f"write {target}"), new_file(target, mode=mode) as file:
         file.write_bytes(data)
+
+
+def write_if_possible(target: Path, data: bytes, *, mode: int = BY_UMASK) -> None:
+    """As `write_whole`; where it cannot be written, as on a full disk, nothing has changed."""
+    with suppress(StoreError):
+        write_whole(target, data, mode=mode)
 
 
 def write_durably(target: Path, data: bytes, *, mode: int = BY_UMASK) -> None:

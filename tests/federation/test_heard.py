@@ -14,7 +14,6 @@ needs("cryptography")
 
 from fedse.federation.folder import write_nodes
 from fedse.federation.heard import (
-    CONNECTED,
     FILE,
     SILENT_SECONDS,
     Doing,
@@ -28,6 +27,7 @@ from fedse.store.lock import locked
 from tests.federation.scene import Scene
 
 NOW, TICK = 1000.0, 50.0
+CONNECTED: tuple[Doing, ...] = ("working", "sent", "idle")
 HERE = HeardNode(since=900.0, heard=NOW, tick=TICK)
 
 

@@ -1,5 +1,6 @@
 """A file is whole or not there, and private from its first byte."""
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -8,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from fedse.errors import StoreError
-from fedse.store.files import OWNER_ONLY, new_file, new_folder, write_durably, write_whole
+from fedse.store.files import (
+    OWNER_ONLY,
+    new_file,
+    new_folder,
+    write_durably,
+    write_if_possible,
+    write_whole,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +34,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-@pytest.mark.parametrize("write", [write_whole, write_durably])
+@pytest.mark.parametrize("write", [write_whole, write_durably, write_if_possible])
 def test_what_is_written_is_there_alone_and_with_its_mode(tmp_path: Path, write):
     for data, wanted in [(b"one", OWNER_ONLY), (b"", 0o666)]:
         write(tmp_path / "a", data, mode=wanted)
@@ -64,6 +72,22 @@ def test_what_fails_leaves_what_was_there(tmp_path: Path):
 def test_where_nothing_can_be_written_the_file_is_named(tmp_path: Path, write):
     with pytest.raises(StoreError, match=f"^write {tmp_path}/no/a: No such file or directory$"):
         write(tmp_path / "no" / "a", b"")
+
+
+def test_what_need_not_be_written_fails_silently_and_leaves_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    write_if_possible(tmp_path / "no" / "a", b"")
+    assert names(tmp_path) == []
+    write_whole(tmp_path / "a", b"before")
+
+    def full(self: Path, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    write_if_possible(tmp_path / "a", b"after")
+    assert (tmp_path / "a").read_bytes() == b"before"
+    assert names(tmp_path) == ["a"]
 
 
 def test_a_durable_file_is_on_disk_before_it_has_its_name_and_the_name_after(
