@@ -24,6 +24,8 @@ PLAIN = ("send_node_heartbeat", "push_object", "pull_object", "confirm_message_r
 
 Handler = Callable[..., Any]
 Change = Callable[[HeardNode, float], HeardNode]
+Learned = Callable[[Any, Any], tuple[int, Change]]
+"""Of which node a request and its answer tell, and what."""
 
 
 def hasten_heartbeats() -> None:
@@ -53,53 +55,25 @@ class HeardNodes:
 
     def hearing(self, handle: Handler) -> Handler:
         """`handle`, after which its node has been heard."""
-
-        def heard(*, request: Any, **rest: Any) -> Any:
-            answer = handle(request=request, **rest)
-            self._note(request.node.node_id, _unchanged)
-            return answer
-
-        return heard
+        return self._noting(handle, lambda asked, _: (asked.node.node_id, _unchanged))
 
     def entering(self, handle: Handler) -> Handler:
         """`handle` of a node that comes; it knows of no question yet."""
-
-        def entered(*, request: Any, **rest: Any) -> Any:
-            answer = handle(request=request, **rest)
-            self._note(answer.node_id, _came)
-            return answer
-
-        return entered
+        return self._noting(handle, lambda _, answer: (answer.node_id, _came))
 
     def leaving(self, handle: Handler) -> Handler:
         """`handle` of a node that says goodbye."""
-
-        def left(*, request: Any, **rest: Any) -> Any:
-            answer = handle(request=request, **rest)
-            self._note(request.node_id, _left)
-            return answer
-
-        return left
+        return self._noting(handle, lambda asked, _: (asked.node_id, _left))
 
     def asking(self, handle: Handler) -> Handler:
         """`handle` of a node that looks for a question."""
-
-        def asked(*, request: Any, **rest: Any) -> Any:
-            answer = handle(request=request, **rest)
-            self._note(request.node.node_id, _took(answer.messages_list))
-            return answer
-
-        return asked
+        return self._noting(
+            handle, lambda asked, answer: (asked.node.node_id, _took(answer.messages_list))
+        )
 
     def answering(self, handle: Handler) -> Handler:
         """`handle` of a node that begins to send its answer."""
-
-        def answered(*, request: Any, **rest: Any) -> Any:
-            answer = handle(request=request, **rest)
-            self._note(request.node.node_id, _sent)
-            return answer
-
-        return answered
+        return self._noting(handle, lambda asked, _: (asked.node.node_id, _sent))
 
     def write(self) -> None:
         """The file says what was heard so far."""
@@ -107,6 +81,16 @@ class HeardNodes:
             heard, changed, self._changed = dict(self._heard), self._changed, False
         if changed:
             write_heard(self._file, heard)
+
+    def _noting(self, handle: Handler, learned: Learned) -> Handler:
+        """`handle`, after which what a request and its answer tell of a node is noted."""
+
+        def noted(*, request: Any, **rest: Any) -> Any:
+            answer = handle(request=request, **rest)
+            self._note(*learned(request, answer))
+            return answer
+
+        return noted
 
     def _note(self, node: int, change: Change) -> None:
         now, tick = self._clock(), self._ticks()

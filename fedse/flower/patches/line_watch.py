@@ -57,9 +57,9 @@ class LineWatch:
     def _note(self, state: Reached, reason: str, *, sent: bool = False) -> None:
         with self._lock:
             before, now = self._line, self._clock()
-            if before and (before.state, before.reason) == (state, reason) and not sent:
-                return
             same = before and (before.state, before.reason) == (state, reason)
+            if same and not sent:
+                return
             self._line = ServerLine(
                 state=state,
                 reason=reason,
