@@ -28,10 +28,11 @@ class AnsweredRounds:
         if now < self._due:
             return
         self._due = now + PAUSE_SECONDS
-        for round, stats in self._finished(after=self._told).items():
-            withheld = round in self._withheld()
-            own = (self._config, self._client, self._home)
-            for line in answer_lines(round, stats, *own, withheld=withheld):
+        finished = self._finished(after=self._told)
+        withheld = self._withheld() if finished else set()
+        own = (self._config, self._client, self._home)
+        for round, stats in finished.items():
+            for line in answer_lines(round, stats, *own, withheld=round in withheld):
                 self._tell(line)
             self._told = round
 
