@@ -1,6 +1,6 @@
 """Run `fedse demo` for several seeds and keep each result, as a user would get it.
 
-    python scripts/demo_seeds.py docs/results/demo-seeds.json --seeds 10
+    python -m scripts.demo_seeds docs/results/demo-seeds.json --seeds 10
 
 Each seed is a fresh process; wall seconds depend on what else the machine does, CPU seconds less.
 """
@@ -8,22 +8,22 @@ Each seed is a fresh process; wall seconds depend on what else the machine does,
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+from scripts.cpu_time import children_cpu_seconds
+
 
 def run_demo(seed: int, folder: str) -> dict[str, object]:
     """The result of one demo: what it printed, and what it cost."""
     command = [sys.executable, "-m", "fedse", "demo", "--json", "--seed", str(seed)]
-    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    before, started = children_cpu_seconds(), time.monotonic()
     told = subprocess.run([*command, "--out", folder], capture_output=True, text=True, check=True)
-    after, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic() - started
+    cpu, wall = children_cpu_seconds() - before, time.monotonic() - started
     result = json.loads(told.stdout.splitlines()[-1])
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return {
         "seed": seed,
         "all": result["all"],

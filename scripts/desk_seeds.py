@@ -9,7 +9,6 @@ how much seeds differ, and one customer before and after.
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -21,17 +20,17 @@ from fedse.exports.episodes import find_place, list_episodes, load_texts
 from fedse.results.alone import SeedRuns, together_or_alone
 from fedse.results.held_out import outcomes
 from fedse.stats.paired import paired_differences
+from scripts.cpu_time import children_cpu_seconds
 
 
 def run_seed(seed: int, out: Path) -> dict[str, Any]:
     """What the demo told, and what it cost."""
     command = [sys.executable, "-m", "fedse", "demo", "desk", "--json", "--seed", str(seed)]
-    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    before, started = children_cpu_seconds(), time.monotonic()
     told = subprocess.run([*command, "--out", str(out)], stdout=subprocess.PIPE, check=True)
-    after, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic() - started
+    cpu, wall = children_cpu_seconds() - before, time.monotonic() - started
     events = [json.loads(line) for line in told.stdout.decode().splitlines()]
     result = next(event for event in events if event["event"] == "result")
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     spent = {"wall_seconds": round(wall, 1), "cpu_seconds": round(cpu, 1)}
     return {"seed": seed, "all": result["all"], "alarms": result["alarms"], **spent, **events[-1]}
 

@@ -15,7 +15,6 @@ import argparse
 import json
 import os
 import re
-import resource
 import shlex
 import subprocess
 import sys
@@ -28,6 +27,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
+from scripts.cpu_time import children_cpu_seconds
 from scripts.first_hour_steps import Step, files, steps
 
 ROOT = Path(__file__).parents[1]
@@ -178,7 +178,7 @@ def play(
     known: dict[str, str] = {}
     results: list[Took] = []
     for step in todo:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        before = children_cpu_seconds()
         done = subprocess.run(
             [*prefix, *shlex.split(step.command.format(**known))],
             cwd=home / step.folder,
@@ -187,8 +187,7 @@ def play(
             stderr=subprocess.STDOUT,
             text=True,
         )
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        cpu = children_cpu_seconds() - before
         found = {name: seen(pattern, done.stdout) for name, pattern in step.takes.items()}
         known |= {name: match[1] for name, match in found.items() if match}
         wanted = (*step.sees, *step.takes.values())

@@ -2,7 +2,6 @@
 
 import json
 import re
-import resource
 import signal
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from fedse.cli.console import plain_line
 from fedse.cli.live import STATES, draw
 from fedse.config.file import load_config, parse_config
 from fedse.config.schema import ClientSection, Config
+from scripts.cpu_time import children_cpu_seconds
 from tests.needs import needs
 
 HEAVY = {"torch", "flwr", "transformers", "peft", "ray"}
@@ -67,10 +67,9 @@ def fedse(*argv: str, **options: object) -> "subprocess.CompletedProcess[str]":
 
 def cpu_seconds(*argv: str) -> float:
     """Of this Python with these arguments."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    before = children_cpu_seconds()
     subprocess.run([sys.executable, *argv], capture_output=True, check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return children_cpu_seconds() - before
 
 
 def modules_after(argv: list[str]) -> set[str]:
