@@ -29,6 +29,7 @@ from fedse.config.redaction import RedactSection
 from fedse.config.training import TrainSection
 from fedse.method.rollout import choose_games, rollout
 from fedse.seeds import seed_of
+from fedse.store.files import write_whole
 from fedse.types import Adapter
 from scripts.measure_leakage import Arm, World, measured, redaction
 
@@ -115,9 +116,7 @@ def measure(given: argparse.Namespace, settings: Mapping[str, Any]) -> None:
 
 
 def _write(file: Path, facts: Mapping[str, Any]) -> None:
-    partial = file.with_suffix(".part")
-    partial.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
-    partial.replace(file)
+    write_whole(file, f"{json.dumps(facts, indent=1)}\n".encode())
 
 
 def _known(names: Iterable[str]) -> list[str]:
