@@ -20,7 +20,7 @@ import psutil
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.system.field import Field, field
+from tests.system.field import Field, field, maze_clients
 
 EXPERIMENT = """
 [run]
@@ -45,12 +45,6 @@ deadline = 1800.0
 min_clients = 1
 rejoin = 0.0
 """
-CLIENT = """
-[[clients]]
-name = "site-{number:03}"
-env = "maze"
-options = {{ prompt = "short" }}
-"""
 TEN = 10
 IDLE_SECONDS = 30.0
 START_SECONDS = 600.0
@@ -62,7 +56,7 @@ def main() -> None:
     parser.add_argument("--sites", type=int, default=100)
     parser.add_argument("--spare", type=float, default=2.0, help="GB of memory to leave free")
     given = parser.parse_args()
-    text = EXPERIMENT + "".join(CLIENT.format(number=n) for n in range(given.sites))
+    text = EXPERIMENT + maze_clients(f"site-{n:03}" for n in range(given.sites))
     with (
         tempfile.TemporaryDirectory(prefix="fedse-many-") as folder,
         field(Path(folder), text) as here,

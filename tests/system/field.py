@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,6 +30,33 @@ from fedse.store.run_folder import create_run, open_run
 
 REPOSITORY = Path(__file__).parents[2]
 KILL_SWITCH = Path(__file__).parent / "kill_switch"
+
+
+def short_games(episodes: int) -> str:
+    """Sections of an experiment: the least that a site plays and keeps in a round."""
+    return f"""[rollout]
+episodes = {episodes}
+batch = 2
+context = 256
+new_tokens = 4
+max_turns = 2
+[buffer]
+demonstrations = 2
+"""
+
+
+SHORT_ROUND = f"""{short_games(4)}
+[train]
+epochs = 1
+max_steps = 1
+lr = 1e-3
+"""
+
+
+def maze_clients(sites: Iterable[str]) -> str:
+    """The last sections of an experiment: each of these sites plays in the maze."""
+    client = '[[clients]]\nname = "{}"\nenv = "maze"\noptions = {{ prompt = "short" }}\n'
+    return "".join(map(client.format, sites))
 
 
 class Field:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from fedse.committed import RoundResult
 from fedse.store.buffer import Buffer
-from tests.system.field import Field, field, undisturbed
+from tests.system.field import SHORT_ROUND, Field, field, maze_clients, undisturbed
 
 Happening = Callable[[Field, int], object]
 """Something that befalls a federation in the round it is given."""
@@ -32,37 +32,6 @@ SITES = ("alpha", "beta", "gamma")
 ROUND_SECONDS = 240.0
 HELD = SITES[0], "train.started"
 """Who waits, and where, until what is to happen in a round happens."""
-EXPERIMENT = """
-[run]
-name = "kills"
-rounds = {rounds}
-[model]
-rank = 2
-[rollout]
-episodes = 4
-batch = 2
-context = 256
-new_tokens = 4
-max_turns = 2
-[buffer]
-demonstrations = 2
-[train]
-epochs = 1
-max_steps = 1
-lr = 1e-3
-[eval]
-episodes = 2
-every = 100
-[aggregate]
-deadline = 240.0
-min_clients = 3
-"""
-CLIENT = """
-[[clients]]
-name = "{name}"
-env = "maze"
-options = {{ prompt = "short" }}
-"""
 
 
 class Kill(NamedTuple):
@@ -94,8 +63,28 @@ class Matrix(NamedTuple):
     """Seconds from the first command until all sites were at work on the first round."""
 
 
-def experiment(rounds: int) -> str:
-    return EXPERIMENT.format(rounds=rounds) + "".join(CLIENT.format(name=n) for n in SITES)
+def experiment(
+    rounds: int,
+    sites: Sequence[str] = SITES,
+    *,
+    deadline: float = 240.0,
+    min_clients: int = len(SITES),
+) -> str:
+    return f"""
+[run]
+name = "kills"
+rounds = {rounds}
+[model]
+rank = 2
+{SHORT_ROUND}
+[eval]
+episodes = 2
+every = 100
+[aggregate]
+deadline = {deadline}
+min_clients = {min_clients}
+{maze_clients(sites)}
+"""
 
 
 def kill_matrix(path: Path, *, times: int, then: Sequence[Happening] = ()) -> Matrix:

@@ -41,7 +41,7 @@ from fedse.flower.messages.bounds import reply_bounds
 from fedse.flower.messages.wire import reply_content
 from fedse.protocol import SiteReply
 from fedse.types import ClientStats
-from tests.system.field import Field, field
+from tests.system.field import SHORT_ROUND, Field, field, maze_clients
 
 HONEST, ROGUE = ("alpha", "beta"), "rogue"
 ROUNDS, STRIKES = 5, 3
@@ -50,28 +50,15 @@ EXPERIMENT = f"""
 [run]
 name = "attacks"
 rounds = {ROUNDS}
-[rollout]
-episodes = 4
-batch = 2
-context = 256
-new_tokens = 4
-max_turns = 2
-[buffer]
-demonstrations = 2
-[train]
-epochs = 1
-max_steps = 1
-lr = 1e-3
+{SHORT_ROUND}
 [eval]
 episodes = 0
 [aggregate]
 deadline = 240.0
 min_clients = {len(HONEST)}
 strikes = {STRIKES}
-""" + "".join(
-    f'[[clients]]\nname = "{site}"\nenv = "maze"\noptions = {{ prompt = "short" }}\n'
-    for site in (*HONEST, ROGUE)
-)
+{maze_clients((*HONEST, ROGUE))}
+"""
 BOUNDS = reply_bounds(spec_of(parse_config(EXPERIMENT, "experiment")).nbytes)
 PIECE = 1 << 18
 MEGABYTE = 1 << 20

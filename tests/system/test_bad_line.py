@@ -18,7 +18,7 @@ from fedse.committed import RoundResult
 from fedse.config.file import parse_config
 from fedse.ledger.record import verify_ledger
 from tests.system.bad_line import ANSWERED, CUT, LARGE, SWALLOWED, BadLine, Upload, bad_line
-from tests.system.field import Field, field, undisturbed
+from tests.system.field import SHORT_ROUND, Field, field, maze_clients, undisturbed
 
 SITES = SLOW, CUT_OFF, PARTED = "alpha", "beta", "gamma"
 ROUNDS = 2
@@ -30,27 +30,14 @@ name = "bad-line"
 rounds = {ROUNDS}
 [model]
 rank = 16
-[rollout]
-episodes = 4
-batch = 2
-context = 256
-new_tokens = 4
-max_turns = 2
-[buffer]
-demonstrations = 2
-[train]
-epochs = 1
-max_steps = 1
-lr = 1e-3
+{SHORT_ROUND}
 [eval]
 episodes = 0
 [aggregate]
 deadline = 240.0
 min_clients = {len(SITES)}
-""" + "".join(
-    f'[[clients]]\nname = "{site}"\nenv = "maze"\noptions = {{ prompt = "short" }}\n'
-    for site in SITES
-)
+{maze_clients(SITES)}
+"""
 ADAPTER_BYTES = spec_of(parse_config(EXPERIMENT, "experiment")).nbytes
 
 

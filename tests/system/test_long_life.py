@@ -20,20 +20,14 @@ from fedse.federation.home import open_home
 from fedse.federation.rotation import begin_rotation, next_key, read_rotation
 from fedse.flower.ops.serve_federation import link_address, sync_nodes
 from tests.system.field import Field, field
-from tests.system.kills import CLIENT, EXPERIMENT, SITES
+from tests.system.kills import SITES, experiment
 
 ROUNDS, DAYS = 4, 200
 # Only ends what hangs.
 PATIENCE = 900.0
 # Longer than the whole test may take: who waits for it is found out.
 DEADLINE = 3000.0
-
-
-def experiment() -> str:
-    text = EXPERIMENT.format(rounds=ROUNDS) + "".join(CLIENT.format(name=n) for n in SITES[:2])
-    return text.replace("deadline = 240.0", f"deadline = {DEADLINE}").replace(
-        "min_clients = 3", "min_clients = 1"
-    )
+EXPERIMENT = experiment(ROUNDS, SITES[:2], deadline=DEADLINE, min_clients=1)
 
 
 def held(here: Field, site: str, round: int) -> None:
@@ -54,7 +48,7 @@ def test_keys_and_members_change_while_rounds_go_on(tmp_path: Path):
     def tell(what: str) -> None:
         print(f"{time.monotonic() - began:6.1f} s  {what}", file=sys.__stderr__, flush=True)
 
-    with field(tmp_path, experiment()) as here:
+    with field(tmp_path, EXPERIMENT) as here:
         alpha, beta = here.sites
         card = here.federation.card
         proxy, link = f"localhost:{card.port}", link_address(here.federation)

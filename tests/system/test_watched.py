@@ -18,36 +18,22 @@ from tests.needs import needs
 needs("flwr", "torch", "nginx")
 
 from fedse.cli.federation_status import status_of
-from tests.system.field import Field, field
+from tests.system.field import Field, field, maze_clients, short_games
 
 pytestmark = [pytest.mark.federated, pytest.mark.slow, pytest.mark.timeout(1500)]
 
-EXPERIMENT = """
+EXPERIMENT = f"""
 [run]
 name = "watched"
 rounds = 1
 [model]
 rank = 2
-[rollout]
-episodes = 2
-batch = 2
-context = 256
-new_tokens = 4
-max_turns = 2
-[buffer]
-demonstrations = 2
+{short_games(2)}
 [train]
 max_steps = 1
 [eval]
 episodes = 2
-[[clients]]
-name = "north"
-env = "maze"
-options = { prompt = "short" }
-[[clients]]
-name = "south"
-env = "maze"
-options = { prompt = "short" }
+{maze_clients(("north", "south"))}
 """
 # From the kill until `status` tells it.
 TOLD_SECONDS = 10.0
