@@ -34,10 +34,11 @@ RECORDS = ("test", "home", "test-personal", "home-personal")
 class Found(Record):
     """The result of one experiment; all but the seconds follows from its settings."""
 
-    clients: dict[str, tuple[str, str]]
-    """Held-out games before and after, in order: 1 = won."""
     games: dict[str, dict[int, dict[str, str]]]
-    """Record, as `home` or `test-personal` -> round -> client -> its games after that round."""
+    """Record, as `home` or `test-personal` -> round -> client -> its games after that round.
+
+    In the order they were played: 1 = won.
+    """
     curve: dict[int, dict[str, tuple[int, int]]]
     """Round -> client -> games won and played by the adapter after it."""
     adapter: str
@@ -97,7 +98,7 @@ def do_job(job: Job, root: Path) -> Found:
             run_local(run, open_site=partial(open_attacked, open_site, job.attack))
         else:
             run_local(run)
-        result = _collect(run, time.process_time() - started)
+        result = collect(run, time.process_time() - started)
     target = root / "found" / f"{key}.json"
     target.parent.mkdir(parents=True, exist_ok=True)
     write_durably(target, result.model_dump_json().encode())
@@ -111,12 +112,11 @@ def _open(config: Config, path: Path) -> Run:
     return create_run(path.parent, config, given="", name=path.name, now=now, clock=time.time)
 
 
-def _collect(run: Run, cpu_seconds: float) -> Found:
+def collect(run: Run, cpu_seconds: float) -> Found:
+    """What a finished run found; of a client that joined late, from then on."""
     rounds, results = run.config.run.rounds, list(run.results())
-    before, after = outcomes(run.path, 0), outcomes(run.path, rounds)
     evals = {round: run.evals(round) for round in range(rounds + 1)}
     return Found(
-        clients={client: (_bits(before[client]), _bits(after[client])) for client in after},
         games={record: games for record in RECORDS if (games := _games(run.path, record))},
         curve={
             round: {c: (stats.eval_succeeded, stats.eval_played) for c, stats in stats_of.items()}

@@ -24,7 +24,6 @@ def found(won: Callable[[int], bool], clients: list[str], rounds: int = 2) -> Fo
     )
     start, end = dict.fromkeys(clients, "0" * GAMES), dict.fromkeys(clients, bits)
     return Found(
-        clients=dict.fromkeys(clients, ("0" * GAMES, bits)),
         games={record: dict.fromkeys(range(11), end) | {0: start} for record in RECORDS},
         curve={
             0: dict.fromkeys(clients, (0, GAMES)),
