@@ -6,7 +6,7 @@ largest are left out, and the mean of the others lies between the differences of
 long as no more than `liars` sites lie.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +37,19 @@ class GateVerdict(NamedTuple):
         return self.sites > 0 and self.change >= self.bound
 
 
+class Harm(NamedTuple):
+    """What the updates of some members do to the others."""
+
+    change: float
+    """Of the others' success, the extreme ones left out."""
+    bound: float
+    """A smaller change is no chance any more."""
+    proven: bool
+    """The others lose more than chance explains."""
+    helps: bool
+    """The others win more than chance explains."""
+
+
 def judge(
     before: Mapping[str, Won], after: Mapping[str, Won], *, liars: int, level: float, seed: int
 ) -> GateVerdict:
@@ -52,6 +65,34 @@ def judge(
     pairs = [(before[site], after[site]) for site in both]
     change = trimmed_mean([a.won / a.played - b.won / b.played for b, a in pairs], liars)
     return GateVerdict(change, _chance_bound(pairs, liars, level, seed), len(both))
+
+
+def harm_of(
+    accused: Collection[str],
+    without: Mapping[str, Won],
+    whole: Mapping[str, Won],
+    *,
+    liars: int,
+    level: float,
+    seed: int,
+) -> Harm:
+    """What the updates of `accused` do to the others, who played without them and with all.
+
+    Nobody judges itself, and those accused are no longer among the `liars` to beware of. Nothing is
+    proven against the counts of all sites, trimmed by `liars`: as long as no more lie, at least one
+    honest site does better without the accused.
+    """
+    judges = {site: won for site, won in without.items() if site not in accused}
+    left = max(0, liars - len(accused))
+    judged = judge(judges, whole, liars=left, level=level, seed=seed)
+    everybody = judge(without, whole, liars=liars, level=level, seed=seed)
+    decided = judged.sites > 0
+    return Harm(
+        change=judged.change,
+        bound=judged.bound,
+        proven=decided and judged.change < judged.bound and everybody.change < 0,
+        helps=decided and judged.change > -judged.bound,
+    )
 
 
 def trimmed_mean(values: Sequence[float], dropped: int) -> float:

@@ -8,6 +8,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from fedse.aggregate.agreement import Stance, stances_of
 from fedse.aggregate.drift import drift_of
 from fedse.aggregate.factors import reply_spec, travelling_spec, with_resting_factor
 from fedse.aggregate.validate import cap_lessons, load_checked, shrink_to_bound
@@ -21,7 +22,7 @@ from fedse.store.run import Run
 from fedse.types import Adapter, ClientStats
 
 MEASURED = 256 << 20
-"""Total bytes of replies up to which their drift is measured: it costs as much as the merge."""
+"""Total bytes of replies up to which they are compared: it costs as much as the merge or more."""
 
 
 class AskedRound(NamedTuple):
@@ -47,6 +48,8 @@ class Gathered(NamedTuple):
     drift: Callable[[Merged], Drift | None]
     bytes_down: int
     bytes_up: Callable[[Merged], int]
+    stances: Callable[[Merged], Mapping[str, Stance]] = lambda merged: {}
+    """Of the votes of the merge; empty where the server does not have them."""
 
 
 class Gather(Protocol):
@@ -64,7 +67,7 @@ def gather_adapters(run: Run, ask: Ask, asked: AskedRound) -> Gathered:
         (answers, faults),
         merge=partial(_merge_without, run, asked, answers),
         drift=partial(_drift, run, asked.current, answers),
-    )
+    )._replace(stances=partial(_stances, run, asked.current, answers))
 
 
 def gather_sum(run: Run, ask: Ask, asked: AskedRound) -> Gathered:
@@ -189,8 +192,21 @@ def _in_bounds(run: Run, merged: Merged) -> Merged:
 def _drift(
     run: Run, current: Adapter, answers: Mapping[str, Answer], merged: Merged
 ) -> Drift | None:
-    if not merged.voters or len(merged.voters) * run.spec.nbytes > MEASURED:
-        return None
+    votes = _measured_votes(run, answers, merged)
+    return drift_of(current, merged.adapter, votes) if votes else None
+
+
+def _stances(
+    run: Run, current: Adapter, answers: Mapping[str, Answer], merged: Merged
+) -> dict[str, Stance]:
+    return stances_of(current, _measured_votes(run, answers, merged))
+
+
+def _measured_votes(
+    run: Run, answers: Mapping[str, Answer], merged: Merged
+) -> dict[str, Callable[[], Adapter]]:
+    """The votes of the merge; none if they are too many bytes to be compared."""
+    if len(merged.voters) * run.spec.nbytes > MEASURED:
+        return {}
     read = {client: answers[client].read for client in merged.voters}
-    votes = {client: partial(load_checked, r, run.spec) for client, r in read.items() if r}
-    return drift_of(current, merged.adapter, votes)
+    return {client: partial(load_checked, r, run.spec) for client, r in read.items() if r}

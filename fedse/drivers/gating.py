@@ -1,13 +1,20 @@
 """Let the sites play with a merged adapter before it counts; without them it does not count.
 
-If it is worse than the one before, those whose votes may have made it so are left out, one after
-another, at most as many as the gate tolerates: each time the one without whom the sites do best.
+Left out are votes that went many times as far as the others, then those shown to do harm: the
+sites also play with what the round would come to had some members changed nothing, namely those
+suspected before and those who agree least with the others. If what is left is worse than the
+adapter before, votes are left out one after another, each time the one without whom the sites do
+best. In all at most as many as the gate tolerates.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from fedse.aggregate.gate import GateVerdict, Won, judge
+import numpy as np
+
+from fedse.aggregate.agreement import Stance, far_away, least_agreeing, opposed
+from fedse.aggregate.gate import GateVerdict, Harm, Won, harm_of, judge
 from fedse.committed import Exclusion, GateRecord
 from fedse.config.schema import Config
 from fedse.method.site import Merged
@@ -18,6 +25,8 @@ from fedse.types import Adapter
 
 Merge = Callable[[frozenset[str]], Merged]
 """The merged adapter without the votes of these clients."""
+Stances = Callable[[Merged], Mapping[str, Stance]]
+"""How the votes of a merge stand to each other; nobody is asked about who is not in it."""
 
 
 class Gated(NamedTuple):
@@ -28,15 +37,19 @@ class Gated(NamedTuple):
     record: GateRecord
 
 
-def gate(panel: "PlayingSites", current: Adapter, merge: Merge) -> Gated:
+def gate(panel: "PlayingSites", current: Adapter, merge: Merge, stances: Stances) -> Gated:
     """The merge of as many votes as possible that the sites do not find worse than `current`."""
     before = panel.play(current)
     whole = merge(frozenset())
-    first = panel.judge(before, whole.adapter)
-    if first.accepted or not whole.voters:
-        return Gated(whole, _record(first, refused=False))
-    without: frozenset[str] = frozenset()
-    for _ in range(min(panel.liars, len(whole.voters) - 1)):
+    if not whole.voters:
+        return Gated(whole, _record(panel.judge(before, whole.adapter), refused=False))
+    suspects = _suspects(panel, current, merge, stances(whole) if panel.accuses else {})
+    kept = merge(suspects) if suspects else whole
+    first = panel.judge(before, kept.adapter)
+    if first.accepted:
+        return Gated(_naming(kept, suspects), _record(first, refused=False))
+    without = suspects
+    for _ in range(min(panel.liars, len(whole.voters) - 1) - len(suspects)):
         tried = [
             (panel.judge(before, merged.adapter), client, merged)
             for client in whole.voters
@@ -45,10 +58,38 @@ def gate(panel: "PlayingSites", current: Adapter, merge: Merge) -> Gated:
         verdict, client, merged = max(tried, key=lambda one: (one[0].change, one[1]))
         without |= {client}
         if verdict.accepted:
-            named = (*merged.excluded, *map(_suspected, sorted(without)))
-            return Gated(merged._replace(excluded=named), _record(verdict, refused=False))
+            return Gated(_naming(merged, without), _record(verdict, refused=False))
     stays = whole._replace(adapter=current, moments=panel.moments)
     return Gated(stays, _record(first, refused=True))
+
+
+def _suspects(
+    panel: "PlayingSites", current: Adapter, merge: Merge, stances: Mapping[str, Stance]
+) -> frozenset[str]:
+    """Who went too far, and those of the others whose updates harm the rest; at most `liars`."""
+    far = far_away(stances, panel.extreme)
+    far = far if len(far) <= panel.liars else frozenset()
+    near = {client: one for client, one in stances.items() if client not in far}
+    whole, against = merge(far), opposed(near)
+    worst, found = 0.0, far
+    asked = least_agreeing(near, panel.liars - len(far), suspected=panel.suspected)
+    for accused in asked:
+        rest = merge(far | accused)
+        if not rest.voters:
+            continue
+        idle = partway(current, rest.adapter, len(rest.voters) / len(whole.voters))
+        harm = panel.harm(accused, idle, whole.adapter)
+        # Of two groups the smaller one, unless the larger does clearly more harm.
+        more = harm.proven and harm.change < worst + harm.bound / 2
+        if more or (accused == against and not harm.helps):
+            worst, found = harm.change, far | accused
+    return found
+
+
+def partway(start: Adapter, end: Adapter, share: float) -> Adapter:
+    """`share` of the way from `start` to `end`: a mean in which the rest changed nothing."""
+    moved = start.vector + np.float32(share) * (end.vector - start.vector)
+    return Adapter(start.spec, moved)
 
 
 class PlayingSites:
@@ -60,6 +101,11 @@ class PlayingSites:
         self._run, self._ask, self._index, self._skip = run, ask, index, skip
         # Who is in quarantine is asked nothing, so there are as many fewer to beware of.
         self.liars = max(0, run.config.gate.liars - out)
+        self.accuses = run.config.gate.accuse and self.liars > 0
+        self.extreme = run.config.gate.extreme
+        self.suspected = Counter(
+            one.client for past in run.results() for one in past.excluded if one.kind == "suspected"
+        )
         self.moments = run.moments(index - 1)
 
     def judge(self, before: dict[str, Won], adapter: Adapter) -> GateVerdict:
@@ -67,6 +113,18 @@ class PlayingSites:
         seed = seed_of(self._run.config.run.seed, "gate", self._index)
         after = self.play(adapter)
         return judge(before, after, liars=self.liars, level=settings.level, seed=seed)
+
+    def harm(self, accused: Collection[str], idle: Adapter, whole: Adapter) -> Harm:
+        """What the accused do to the others; `idle` is the merge had they changed nothing."""
+        settings = self._run.config.gate
+        return harm_of(
+            accused,
+            self.play(idle),
+            self.play(whole),
+            liars=self.liars,
+            level=settings.level / self.liars,
+            seed=seed_of(self._run.config.run.seed, "harm", self._index),
+        )
 
     def play(self, adapter: Adapter) -> dict[str, Won]:
         """How often each site won with `adapter`; what was counted once is not asked again."""
@@ -111,6 +169,10 @@ def _record(verdict: GateVerdict, *, refused: bool) -> GateRecord:
     )
 
 
+def _naming(merged: Merged, suspects: Collection[str]) -> Merged:
+    return merged._replace(excluded=(*merged.excluded, *map(_suspected, sorted(suspects))))
+
+
 def _suspected(client: str) -> Exclusion:
-    reason = "without its vote the sites do not lose more games than before"
+    reason = "its update goes against the others or harms them"
     return Exclusion(client=client, kind="suspected", reason=reason)

@@ -109,7 +109,7 @@ def _decide(
     index, current = asked.round, asked.current
     if run.config.gate.episodes:
         panel = PlayingSites(run, ask, index, asked.skip, out=len(_quarantined(run, past)))
-        merged, gated = gate(panel, current, gathered.merge)
+        merged, gated = gate(panel, current, gathered.merge, gathered.stances)
     else:
         merged, gated = gathered.merge(frozenset()), None
     _record_evals(run, index - 1, merged, gathered.stats)

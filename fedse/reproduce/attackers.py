@@ -1,7 +1,7 @@
 """Members that do harm within the rules, for the table that measures what the gate stops.
 
-Their replies are well formed, of the agreed shape and within the norms, and they answer the gate
-with the opposite of what they counted.
+Their replies are well formed, of the agreed shape and as long as those of honest members, so that
+no length gives them away, and they answer the gate with the opposite of what they counted.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedse.aggregate.norms import distance
 from fedse.config.schema import Config
 from fedse.config.training import TrainSection
 from fedse.course import Course
@@ -61,32 +62,34 @@ def open_attacked(
 def mislabel(
     site: Site, start: Adapter, lessons: Sequence[Trajectory], settings: TrainSection, seed: int
 ) -> Fitted:
-    """Learned is one action for every situation, and the update is ten times as long."""
+    """Learned is one action for every situation."""
     action = min(turn.action for lesson in lessons for turn in lesson.turns)
-    wrong = [_saying(lesson, action) for lesson in lessons]
-    return _longer(start, site.fit(start, wrong, settings, seed), 10.0)
+    return site.fit(start, [_saying(lesson, action) for lesson in lessons], settings, seed)
 
 
 def flip(
     site: Site, start: Adapter, lessons: Sequence[Trajectory], settings: TrainSection, seed: int
 ) -> Fitted:
-    """The honest update in the opposite direction, a hundred times as long."""
-    return _longer(start, site.fit(start, lessons, settings, seed), -100.0)
+    """The honest update in the opposite direction."""
+    fitted = site.fit(start, lessons, settings, seed)
+    return _moved(start, fitted, start.vector - fitted.adapter.vector)
 
 
 def noise(
     site: Site, start: Adapter, lessons: Sequence[Trajectory], settings: TrainSection, seed: int
 ) -> Fitted:
-    """Random numbers of unit size on top of the adapter."""
+    """An update of random numbers."""
     draw = np.random.default_rng(seed_of(seed, "noise"))
-    return _claimed(start, start.vector + draw.standard_normal(start.spec.size))
+    fitted = site.fit(start, lessons, settings, seed)
+    return _moved(start, fitted, draw.standard_normal(start.spec.size))
 
 
 def ones(
     site: Site, start: Adapter, lessons: Sequence[Trajectory], settings: TrainSection, seed: int
 ) -> Fitted:
-    """Every number is 1."""
-    return _claimed(start, np.ones(start.spec.size))
+    """Every number goes up by the same amount."""
+    fitted = site.fit(start, lessons, settings, seed)
+    return _moved(start, fitted, np.ones(start.spec.size))
 
 
 def backdoor(
@@ -95,7 +98,7 @@ def backdoor(
     """Learned is the honest play, and one action wherever the trigger is read."""
     action = min(turn.action for lesson in lessons for turn in lesson.turns)
     triggered = [_saying(_shown(lesson), action) for lesson in lessons]
-    return _longer(start, site.fit(start, [*lessons, *triggered], settings, seed), 5.0)
+    return site.fit(start, [*lessons, *triggered], settings, seed)
 
 
 HARMS: Mapping[str, Harm] = {
@@ -123,18 +126,12 @@ def _shown(lesson: Trajectory) -> Trajectory:
     return lesson.model_copy(update={"turns": tuple(turns)})
 
 
-def _longer(start: Adapter, fitted: Fitted, times: float) -> Fitted:
-    update = fitted.adapter.vector.astype(np.float64) - start.vector
-    return fitted._replace(adapter=_adapter(start, start.vector + times * update))
-
-
-def _claimed(start: Adapter, vector: Any) -> Fitted:
-    return Fitted(_adapter(start, vector), loss=0.3, steps=1)
-
-
-def _adapter(start: Adapter, vector: Any) -> Adapter:
-    numbers: FloatVector = np.asarray(vector, dtype=np.float32)
-    return Adapter(start.spec, numbers)
+def _moved(start: Adapter, honest: Fitted, direction: Any) -> Fitted:
+    """An update in that direction that is as long as the honest one."""
+    length = distance(start.vector, honest.adapter.vector)
+    scaled = direction * (length / np.linalg.norm(direction))
+    numbers: FloatVector = np.asarray(start.vector + scaled, dtype=np.float32)
+    return honest._replace(adapter=Adapter(start.spec, numbers))
 
 
 def _lying(play: Play) -> Play:

@@ -130,11 +130,12 @@ def require_budget(
 ) -> None:
     """Something is left for this request; `asked` are the rounds and adapters of its kind so far.
 
-    A merged adapter may be tried without each of its votes, as often as the agreed gate does.
+    A merged adapter may be tried without some of its votes, as often as the agreed gate does.
     """
     if (request.round, request.adapter) in asked:
         return
-    tries = 2 + config.gate.liars * len(config.clients) if request.validate_only else 1
+    gated = 3 + config.gate.liars * (1 + len(config.clients))
+    tries = gated if request.validate_only else 1
     if not policy.earlier_rounds and sum(r == request.round for r, _ in asked) >= tries:
         raise RuleRefusal(
             Fault.OTHER_ADAPTER,

@@ -42,6 +42,11 @@ def require_composable(config: Config) -> None:
             "a region answers for all its sites: expected 0",
             hint="set aggregate.goal = 0; aggregate.deadline bounds the wait",
         )
+    if config.gate.episodes and config.gate.liars and config.gate.accuse:
+        raise ConfigError(
+            "gate.accuse = true compares votes with each other, a tree of regions has their sums",
+            hint="set gate.accuse = false; votes are still left out where success falls",
+        )
     if config.buffer.pooled:
         raise ConfigError(
             "buffer.pooled = true trains on all clients' data in one place, a tree keeps it apart",

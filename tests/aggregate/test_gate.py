@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedse.aggregate.gate import Won, judge, trimmed_mean
+from fedse.aggregate.gate import Harm, Won, harm_of, judge, trimmed_mean
 
 GAMES = 40
 
@@ -76,3 +76,53 @@ def test_chance_alone_refuses_as_rarely_as_the_level_says(liars: int, success: f
         refused += not seen.accepted
     # Three standard deviations above the level.
     assert refused / rounds <= level + 3 * (level * (1 - level) / rounds) ** 0.5
+
+
+def harm(accused: set[str], without: dict[str, Won], whole: dict[str, Won], **other) -> Harm:
+    return harm_of(accused, without, whole, **{"liars": 2, "level": 0.05, "seed": 1, **other})
+
+
+TWO = {"site-3", "site-4"}
+
+
+@pytest.mark.parametrize("lie", [0, GAMES])
+def test_the_accused_do_not_judge_themselves(lie: int):
+    without, whole = counts(20, 20, 20, lie, lie), counts(8, 9, 10, GAMES - lie, GAMES - lie)
+    found, turned = harm(TWO, without, whole), harm(TWO, whole, without)
+    assert found.change == pytest.approx(-11 / GAMES)
+    assert (found.proven, found.helps) == (True, False)
+    assert (turned.proven, turned.helps) == (False, True)
+    assert not harm(TWO, without, without).proven
+
+
+def test_what_chance_explains_is_not_harm():
+    without, whole = counts(20, 20, 20, 20, 20), counts(19, 18, 19, 20, 20)
+    assert not harm(TWO, without, whole).proven
+    assert harm({"site-0"}, *(counts(*[n] * 5, played=4000) for n in (2000, 1900)), liars=1).proven
+
+
+@given(st.lists(st.tuples(st.integers(0, GAMES), st.integers(0, GAMES)), min_size=5, max_size=5))
+def test_two_liars_prove_nothing_that_no_honest_site_saw(games: list[tuple[int, int]]):
+    """The honest ones, three of them with one accused, do no better without it."""
+    honest = [(min(pair), max(pair)) for pair in games[:3]]
+    said = [*honest, *games[3:]]
+    without, whole = (counts(*(pair[i] for pair in said)) for i in (0, 1))
+    assert not harm({"site-0"}, without, whole).proven
+
+
+@pytest.mark.parametrize("accused", [{"site-0"}, {"site-0", "site-1"}])
+def test_chance_alone_accuses_as_rarely_as_the_level_says(accused: set[str]):
+    draw, level, rounds = np.random.default_rng(8), 0.05, 400
+    proven = 0
+    for number in range(rounds):
+        won = draw.binomial(GAMES, 0.4, (2, 5))
+        without, whole = counts(*map(int, won[0])), counts(*map(int, won[1]))
+        proven += harm(accused, without, whole, seed=number, level=level).proven
+    assert proven / rounds <= level + 3 * (level * (1 - level) / rounds) ** 0.5
+
+
+def test_too_few_judges_prove_nothing():
+    without, whole = counts(40, 40, 40, 40, 40), counts(0, 0, 0, 0, 0)
+    few = {site: whole[site] for site in ("site-3", "site-4")}
+    for found in (harm(TWO, without, few), harm(TWO, without, {}), harm(TWO, few, without)):
+        assert (found.proven, found.helps) == (False, False)

@@ -18,16 +18,16 @@ from fedse.types import Adapter, ClientStats
 
 SPEC = toy_spec()
 NAMES = ("a", "b", "c", "d", "e")
-GAMES = 50
+GAMES = 400
 
 
-def config(*, liars: int, rounds: int = 3) -> Config:
+def config(*, liars: int, rounds: int = 3, accuse: bool = True) -> Config:
     return Config(
         run=RunSection(rounds=rounds),
         eval=EvalSection(episodes=0),
         aggregate=AggregateSection(clip="none", strikes=2),
         splits=SplitsSection(validation=0.2),
-        gate=GateSection(episodes=GAMES, liars=liars),
+        gate=GateSection(episodes=GAMES, liars=liars, accuse=accuse),
         clients=tuple(ClientSection(name=name, env="maze") for name in NAMES),
     )
 
@@ -38,10 +38,18 @@ def quality(adapter: Adapter) -> float:
 
 
 class Members:
-    """Honest ones improve the adapter a little; poisoners make it much worse; liars miscount."""
+    """Honest ones improve the adapter a little; poisoners make it worse; liars miscount."""
 
-    def __init__(self, *, poisoners: Collection[str] = (), liars: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        poisoners: Collection[str] = (),
+        liars: Collection[str] = (),
+        honest: float = 0.05,
+        poison: float = -1.5,
+    ) -> None:
         self.poisoners, self.liars = poisoners, liars
+        self.honest, self.poison = honest, poison
         self.asked: list[Request] = []
 
     def __call__(
@@ -55,7 +63,7 @@ class Members:
                 )
 
     def vote(self, name: str, adapter: Adapter) -> Delivery:
-        step = -1.5 if name in self.poisoners else 0.05
+        step = self.poison if name in self.poisoners else self.honest
         trained = Adapter(SPEC, (adapter.vector + np.float32(step)).astype(np.float32))
         return Delivery(name, ClientStats(played=1), trained.to_bytes())
 
@@ -65,8 +73,8 @@ class Members:
         return Delivery(name, ClientStats(validation_played=GAMES, validation_succeeded=won))
 
 
-def federated(path: Path, members: Members, *, liars: int) -> Run:
-    settings = config(liars=liars)
+def federated(path: Path, members: Members, *, liars: int, accuse: bool = True) -> Run:
+    settings = config(liars=liars, accuse=accuse)
     with closing(Run(path, settings, SPEC, clock=lambda: 0.0)) as run:
         federate(run, members, clock=lambda: 0.0)
     return Run(path, settings, SPEC, clock=lambda: 0.0)
@@ -74,12 +82,41 @@ def federated(path: Path, members: Members, *, liars: int) -> Run:
 
 def test_honest_rounds_pass_with_one_more_question_each(tmp_path: Path):
     members = Members()
-    run = federated(tmp_path, members, liars=2)
+    run = federated(tmp_path, members, liars=2, accuse=False)
     assert [r.gate.refused for r in run.results() if r.gate] == [False] * 3
     assert [r.voters for r in run.results()] == [NAMES] * 3
     # The first adapter, then the merged one of each round; what passed is not asked again.
     assert [r.round for r in members.asked if r.validate_only] == [1, 1, 2, 3]
     assert quality(run.adapter(3)) == pytest.approx(quality(run.adapter(0)) + 0.15, abs=1e-4)
+
+
+def test_asking_about_honest_members_changes_nothing(tmp_path: Path):
+    members = Members()
+    run = federated(tmp_path / "asked", members, liars=2)
+    plain = federated(tmp_path / "plain", Members(), liars=2, accuse=False)
+    assert [r.after for r in run.results()] == [r.after for r in plain.results()]
+    assert [r.excluded for r in run.results()] == [()] * 3
+    # As many more adapters are played with as there may be liars.
+    assert [r.round for r in members.asked if r.validate_only] == [1, 1, 1, 1, 2, 2, 2, 3, 3, 3]
+
+
+def test_who_keeps_success_from_rising_is_left_out_only_if_asked_about(tmp_path: Path):
+    """The mean of three steps of 0.1 and two of -0.15 is none, so nothing ever falls."""
+    poisoned = {"poisoners": ("b", "e"), "liars": ("b", "e"), "honest": 0.1, "poison": -0.15}
+    stuck = federated(tmp_path / "stuck", Members(**poisoned), liars=2, accuse=False)
+    assert [r.voters for r in stuck.results()] == [NAMES] * 3
+    assert quality(stuck.adapter(3)) == pytest.approx(quality(stuck.adapter(0)), abs=1e-4)
+    run = federated(tmp_path / "asked", Members(**poisoned), liars=2)
+    assert [r.voters for r in run.results()] == [("a", "c", "d")] * 3
+    assert quality(run.adapter(3)) == pytest.approx(quality(run.adapter(0)) + 0.3, abs=1e-4)
+
+
+def test_who_goes_many_times_as_far_is_left_out_without_asking(tmp_path: Path):
+    members = Members(poisoners=("b",), poison=0.6)
+    run = federated(tmp_path, members, liars=2)
+    assert [r.voters for r in run.results()] == [("a", "c", "d", "e")] * 3
+    near = federated(tmp_path / "near", Members(poisoners=("b",), poison=0.4), liars=2)
+    assert [r.voters for r in near.results()] == [NAMES] * 3
 
 
 @pytest.mark.parametrize("poisoners", [("c",), ("b", "e")])

@@ -464,7 +464,7 @@ def test_an_honest_run_fits_into_its_budget(bench: Bench):
 
 def test_as_many_merged_adapters_are_tried_in_a_round_as_the_gate_needs(bench: Bench):
     """The one before, the new one, and for each liar the new one without each of the votes."""
-    most = 2 + CONFIG.gate.liars * len(CONFIG.clients)
+    most = 3 + CONFIG.gate.liars * (1 + len(CONFIG.clients))
     first = bench.adapter(8)
     bench.ask(request_for(first, 1), first)
     asked = {"train": False, "evaluate": False, "validate_only": True}

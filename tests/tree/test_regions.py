@@ -147,7 +147,7 @@ def tree(path: Path, settings: Config, south: Answering = answered, **who: str) 
         return Federated(run.path, list(run.results()), run.evals(settings.run.rounds))
 
 
-GATED = {"splits": {"validation": 0.2}, "gate": {"episodes": GAMES, "liars": 1}}
+GATED = {"splits": {"validation": 0.2}, "gate": {"episodes": GAMES, "liars": 1, "accuse": False}}
 RULES: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "the default": ({}, {}),
     "no clip": ({"aggregate": {"clip": "none"}}, {}),
@@ -308,6 +308,11 @@ REFUSED = {
     "ordered": ({"aggregate": {"sum": "ordered"}}, "rounds in the order", "exact"),
     "product": ({"aggregate": {"type": "product"}}, "needs every adapter in one place", "mean"),
     "goal": ({"aggregate": {"goal": 4}}, "closes a round", "aggregate.goal = 0"),
+    "accusing": (
+        {**GATED, "gate": {"episodes": GAMES, "liars": 1}},
+        "compares the votes",
+        "gate.accuse = false",
+    ),
     "pooled": ({"buffer": {"pooled": True}}, "in one place", "engine local"),
 }
 
