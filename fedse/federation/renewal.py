@@ -9,7 +9,7 @@ from fedse.federation.folder import (
     CERTIFICATE_DAYS,
     LIST,
     Federation,
-    hints_name,
+    changing_list,
     write_public_key,
 )
 from fedse.federation.keys import AUTHORITY_KEY, FROM_SITE, fits, renew_certificate, valid_until
@@ -56,8 +56,8 @@ def require_fitting_keys(federation: Federation) -> None:
 
 def rotate(federation: Federation, request: RotationRequest) -> Path:
     """The site's new key is on the list in place of its old one; the file with it."""
-    with hints_name(federation.path):
+    with changing_list(federation.path):
         enrolment = with_rotation(federation.sites, request)
-    key = write_public_key(federation, request.site, request.new_key)
-    write_list(federation.path / LIST, enrolment)
+        key = write_public_key(federation, request.site, request.new_key)
+        write_list(federation.path / LIST, enrolment)
     return key
