@@ -44,6 +44,14 @@ def renew(
     )
 
 
+def server_certificate(federation: Federation) -> bytes | None:
+    """As it is on the disk; None = it is not there, as while somebody puts back a backup."""
+    try:
+        return federation.identity.certificate.read_bytes()
+    except OSError:
+        return None
+
+
 def require_fitting_keys(federation: Federation) -> None:
     """The server's certificate is for its key and under the authority that sites trust."""
     if not fits(federation.identity):
