@@ -57,6 +57,9 @@ def unknown(text: str, constraints: str) -> set[str]:
 def main(more: Sequence[str]) -> None:
     """All locks are written anew, or none is and the missing packages are named."""
     locks = {name: lock(name, more) for name in (*EXTRAS, "build")}
+    if empty := [name for name, text in locks.items() if not version_of(text)]:
+        words = " ".join(more) or "none"
+        sys.exit(f"uv named no package for {', '.join(empty)}; words given to it: {words}")
     lacking = {one for text in locks.values() for one in unknown(text, CONSTRAINTS.read_text())}
     if lacking:
         sys.exit(f"name these in {CONSTRAINTS.relative_to(ROOT)}: {', '.join(sorted(lacking))}")
@@ -65,4 +68,6 @@ def main(more: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
+    if {"-h", "--help"} & {*sys.argv[1:]}:
+        sys.exit(__doc__)
     main(sys.argv[1:])

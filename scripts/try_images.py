@@ -8,7 +8,9 @@ fails. Prints what happened as one JSON object; volumes and containers are remov
 
 import json
 import re
+import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -168,4 +170,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        sys.exit(__doc__)
+    if shutil.which("podman") is None:
+        sys.exit("podman is not installed here: apt-get install podman")
     main()

@@ -1,12 +1,14 @@
 """What `fedse federation start` says of its sites: who came, who fell silent, who is missing."""
 
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedse.cli.federation_status import read_committed
+from fedse.cli.federation_status import Committed, expected_sites, read_committed
 from fedse.cli.phrases import clock_time, waiting_text
 from fedse.errors import FedSEError
 
@@ -79,24 +81,38 @@ class ConnectionLines:
         self._missing = missing
 
 
+class CommittedRounds:
+    """What a run's database says of its rounds, read again whenever its files have changed."""
+
+    def __init__(self, run: Path) -> None:
+        self._run, self._files = run, [run / "state.db", run / "state.db-wal"]
+        self._read: tuple[object, Committed] | None = None
+
+    def read(self) -> Committed:
+        # Taken before: what is written while it is read counts at the next look.
+        found = [file.stat() for file in self._files if file.is_file()]
+        stamp = [(one.st_mtime_ns, one.st_size) for one in found]
+        if self._read is None or self._read[0] != stamp:
+            self._read = stamp, read_committed(self._run)
+        return self._read[1]
+
+
 @contextmanager
 def connections_told(federation: "Federation", *, tell: Tell) -> Iterator[None]:
     """Meanwhile every change is told, a second late at most."""
     from fedse.federation.heard import presences
 
     lines, ended = ConnectionLines(tell=tell), threading.Event()
-    out = read_committed(federation.run).out
+    rounds = CommittedRounds(federation.run)
 
     def look() -> None:
-        now, members = time.time(), federation.sites.members
-        expected = [n for n, one in sorted(members.items()) if one.state != "revoked"]
-        seen = presences(federation, time.monotonic())
-        lines.look(seen, [n for n in expected if n not in out], now=now)
+        expected = expected_sites(rounds.read(), federation.sites.members)
+        lines.look(presences(federation, time.monotonic()), expected, now=time.time())
 
     def watch() -> None:
         while not ended.wait(PERIOD):
             # What is only told must not end what it is told of.
-            with suppress(FedSEError, OSError):
+            with suppress(FedSEError, OSError, sqlite3.Error):
                 look()
 
     thread = threading.Thread(target=watch, daemon=True)

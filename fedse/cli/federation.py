@@ -23,7 +23,7 @@ from fedse.cli.members import federation_members
 from fedse.cli.result import print_result
 from fedse.cli.run import Metrics, Set, watched
 from fedse.config.file import experiment_text, load_config
-from fedse.errors import Interrupted
+from fedse.errors import ConfigError, Interrupted
 from fedse.observers.follow import followed
 from fedse.ports import LINK_PORT, PROXY_PORT
 from fedse.results.outcome import result_of
@@ -86,6 +86,8 @@ def invite(
     require_flower()
     from fedse.federation import folder
 
+    if not 0 < hours < float("inf"):
+        raise ConfigError(f"--hours must be more than 0, got {hours}")
     federation = folder.open_federation(dir_)
     file = folder.invite(
         federation, site, nonce=secrets.token_hex(16), now=int(time.time()), hours=hours

@@ -34,6 +34,7 @@ from fedse.federation.invite import Invite, fingerprint, public_hex, write_invit
 from fedse.federation.keys import AUTHORITY_KEY, Identity, make_identity
 from fedse.federation.nginx import nginx_config
 from fedse.store.files import OWNER_ONLY, from_backup, write_durably
+from fedse.store.lock import in_turn
 from fedse.store.run_folder import create_run, open_run
 from fedse.types import Record
 
@@ -44,6 +45,8 @@ CARD, LIST, RUN, KEYS, SIGNING = (
     "keys",
     "signing.key",
 )
+# A change of the list takes milliseconds.
+LIST_SECONDS = 10.0
 CERTIFICATE_DAYS = 365
 # Sites trust this one for as long; only invitations can bring them another.
 AUTHORITY_DAYS = 3650
@@ -166,8 +169,6 @@ def invite(federation: Federation, site: str, *, nonce: str, now: int, hours: fl
     """A file for `site` is signed and the list knows its number."""
     path, card = federation
     expires = now + round(hours * 3600)
-    with hints_name(path):
-        enrolment = with_invitation(federation.sites, site, nonce=nonce, expires=expires)
     key = _signing_key(federation)
     run = open_run(federation.run, clock=lambda: float(now))
     run.close()
@@ -190,9 +191,11 @@ def invite(federation: Federation, site: str, *, nonce: str, now: int, hours: fl
         expires=expires,
         signer=public_hex(key),
     )
-    (path / "invites").mkdir(exist_ok=True, mode=0o700)
-    file = write_invite(path / "invites" / f"{site}.invite.json", invitation, key)
-    write_list(path / LIST, enrolment)
+    with changing_list(path):
+        enrolment = with_invitation(federation.sites, site, nonce=nonce, expires=expires)
+        (path / "invites").mkdir(exist_ok=True, mode=0o700)
+        file = write_invite(path / "invites" / f"{site}.invite.json", invitation, key)
+        write_list(path / LIST, enrolment)
     return file
 
 
@@ -209,10 +212,10 @@ def _signing_key(federation: Federation) -> Ed25519PrivateKey:
 
 def enrol(federation: Federation, request: EnrolmentRequest, *, now: float) -> Path:
     """The site is on the list; the file with its public key."""
-    with hints_name(federation.path):
+    with changing_list(federation.path):
         enrolment = with_enrolment(federation.sites, request, now=now)
-    key = write_public_key(federation, request.site, request.public_key)
-    write_list(federation.path / LIST, enrolment)
+        key = write_public_key(federation, request.site, request.public_key)
+        write_list(federation.path / LIST, enrolment)
     return key
 
 
@@ -227,16 +230,27 @@ def write_public_key(federation: Federation, site: str, public_key: str) -> Path
 
 def revoke(federation: Federation, site: str) -> None:
     """The site is no longer on the list; its key is never accepted again."""
-    with hints_name(federation.path):
-        enrolment = with_revocation(federation.sites, site)
-    write_list(federation.path / LIST, enrolment)
-    (federation.path / "sites" / f"{site}.pub").unlink(missing_ok=True)
+    with changing_list(federation.path):
+        write_list(federation.path / LIST, with_revocation(federation.sites, site))
+        (federation.path / "sites" / f"{site}.pub").unlink(missing_ok=True)
 
 
 def revoked_in(run: Path) -> frozenset[str]:
     """The revoked sites of the federation that `run` belongs to; none if it belongs to none."""
     file = run.parent / LIST
     return revoked_sites(read_list(file)) if file.is_file() else frozenset()
+
+
+@contextmanager
+def changing_list(folder: Path) -> Iterator[None]:
+    """No other command changes the list meanwhile, so none can undo what another one did."""
+    busy = f"another command has been changing {folder / LIST} for {LIST_SECONDS:.0f} s"
+    lock = folder / ".enrolment.lock"
+    with (
+        in_turn(lock, seconds=LIST_SECONDS, busy=busy, hint=f"wait for it, or end it: lsof {lock}"),
+        hints_name(folder),
+    ):
+        yield
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from fedse.federation.folder import (
     CERTIFICATE_DAYS,
     LIST,
     Federation,
-    hints_name,
+    changing_list,
     write_public_key,
 )
 from fedse.federation.keys import AUTHORITY_KEY, FROM_SITE, fits, renew_certificate, valid_until
@@ -44,6 +44,14 @@ def renew(
     )
 
 
+def server_certificate(federation: Federation) -> bytes | None:
+    """As it is on the disk; None = it is not there, as while somebody puts back a backup."""
+    try:
+        return federation.identity.certificate.read_bytes()
+    except OSError:
+        return None
+
+
 def require_fitting_keys(federation: Federation) -> None:
     """The server's certificate is for its key and under the authority that sites trust."""
     if not fits(federation.identity):
@@ -56,8 +64,8 @@ def require_fitting_keys(federation: Federation) -> None:
 
 def rotate(federation: Federation, request: RotationRequest) -> Path:
     """The site's new key is on the list in place of its old one; the file with it."""
-    with hints_name(federation.path):
+    with changing_list(federation.path):
         enrolment = with_rotation(federation.sites, request)
-    key = write_public_key(federation, request.site, request.new_key)
-    write_list(federation.path / LIST, enrolment)
+        key = write_public_key(federation, request.site, request.new_key)
+        write_list(federation.path / LIST, enrolment)
     return key

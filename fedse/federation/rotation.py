@@ -9,6 +9,8 @@ is revoked instead: a thief can ask for a rotation as well as its owner.
 import hashlib
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from fedse.errors import ConfigError, StoreError, boundary
@@ -25,10 +27,13 @@ from fedse.federation.home import Home
 from fedse.federation.invite import MAX_BYTES
 from fedse.federation.keys import PRESENCE, NodeKey, make_node_key
 from fedse.store.files import OWNER_ONLY, write_durably
+from fedse.store.lock import in_turn
 from fedse.types import Record, canonical_json
 
 ROTATE_PURPOSE = b"fedse key rotation 1\n"
 ROTATION, NEXT = "rotation.json", "next-key"
+# What is done with the keys takes milliseconds.
+KEYS_SECONDS = 10.0
 
 
 class RotationRequest(Record):
@@ -60,7 +65,12 @@ def next_presence(home: Path, key: NodeKey) -> Path:
 
 def begin_rotation(home: Home) -> Path:
     """The request for the coordinator; the new key is made once, however often this is called."""
-    finish_rotation(home)
+    with _alone(home.path):
+        _finish_rotation(home)
+        return _request_rotation(home)
+
+
+def _request_rotation(home: Home) -> Path:
     new = make_node_key(home.path / NEXT)
     fields = {
         "federation": home.card.federation,
@@ -85,6 +95,24 @@ def finish_rotation(home: Home) -> bool:
     A node that runs with it goes on. Killed on the way, it is done again: both keys are then the
     new one.
     """
+    if next_key(home.path) is None:
+        return False
+    with _alone(home.path):
+        return _finish_rotation(home)
+
+
+@contextmanager
+def _alone(home: Path) -> Iterator[None]:
+    """No other command handles the keys: one that ends a rotation could remove the next key."""
+    busy = f"another command has been handling the keys in {home} for {KEYS_SECONDS:.0f} s"
+    lock = home / ".rotation.lock"
+    with in_turn(
+        lock, seconds=KEYS_SECONDS, busy=busy, hint=f"wait for it, or end it: lsof {lock}"
+    ):
+        yield
+
+
+def _finish_rotation(home: Home) -> bool:
     new = next_key(home.path)
     if new is None:
         return False

@@ -76,7 +76,7 @@ def finished_rounds(database: Path, experiment: str, *, after: int) -> dict[int,
     """What a client counted in its finished answers to the rounds after that one."""
     query = "SELECT round, stats FROM outbox WHERE experiment = ? AND round > ? ORDER BY round"
     found = _rows(database, query, (experiment, after))
-    return {int(round): ClientStats.model_validate_json(stats) for round, stats in found}
+    return {int(round): parse_row(ClientStats, stats, database) for round, stats in found}
 
 
 def _described(database: Path, key: OutboxKey) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from fedse.config.schema import Config
+from fedse.errors import StoreError
 from fedse.faults import Fault
 from fedse.ledger.databases import finished_rounds, outbox_audits
 from fedse.results.alarms import client_alarms
@@ -20,7 +21,7 @@ class AnsweredRounds:
         self, home: Path, config: Config, client: str, *, tell: Callable[[str], None]
     ) -> None:
         self._home, self._config, self._client, self._tell = home, config, client, tell
-        self._due = 0.0
+        self._due, self._problem = 0.0, ""
         self._told = max(self._finished(after=0), default=0)
 
     def look(self, now: float) -> None:
@@ -28,8 +29,14 @@ class AnsweredRounds:
         if now < self._due:
             return
         self._due = now + PAUSE_SECONDS
-        finished = self._finished(after=self._told)
-        withheld = self._withheld() if finished else set()
+        try:
+            finished = self._finished(after=self._told)
+            withheld = self._withheld() if finished else set()
+        except StoreError as error:  # what is only told must not end what it is told of
+            if self._problem != str(error):
+                self._problem = str(error)
+                self._tell(f"warning: {error}: {error.hint}" if error.hint else f"warning: {error}")
+            return
         own = (self._config, self._client, self._home)
         for round, stats in finished.items():
             for line in answer_lines(round, stats, *own, withheld=round in withheld):

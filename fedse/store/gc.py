@@ -46,7 +46,8 @@ def collect_run(run: Run, *, rounds: int, answers: int, dry_run: bool) -> list[F
     freed = _sizes(found)
     if not dry_run:
         remove(found)
-    pairs = list(copies(run))
+    gone = {one.path for one in found}
+    pairs = [(blob, export) for blob, export in copies(run) if blob not in gone]
     freed += [Freed(export, "has the same bytes as its blob", _size(export)) for _, export in pairs]
     if not dry_run:
         share(pairs)
@@ -57,7 +58,8 @@ def collect_run(run: Run, *, rounds: int, answers: int, dry_run: bool) -> list[F
 
 def client_databases(run: Path) -> list[Path]:
     """The buffers of the clients whose homes are inside a run's folder."""
-    return [db for where in ("clients", "flower/sites") for db in run.glob(f"{where}/*/buffer.db")]
+    places = ("clients", "flower/sites", "tree/sites")
+    return [db for where in places for db in run.glob(f"{where}/*/buffer.db")]
 
 
 def collect_outbox(database: Path, *, answers: int, dry_run: bool) -> list[Freed]:

@@ -17,10 +17,17 @@ PATIENCE_SECONDS, LOOK_SECONDS = 1.0, 0.05
 @contextmanager
 def locked(folder: Path, *, busy: str, hint: str) -> Iterator[None]:
     """No other process holds `folder` meanwhile; if one does, the error says `busy`."""
-    with boundary(StoreError, f"lock of {folder}"):
-        file = (folder / LOCK).open("ab")
+    with in_turn(folder / LOCK, seconds=PATIENCE_SECONDS, busy=busy, hint=hint):
+        yield
+
+
+@contextmanager
+def in_turn(lock: Path, *, seconds: float, busy: str, hint: str) -> Iterator[None]:
+    """Nobody else holds the file `lock` meanwhile; whoever waits longer than `seconds` is told."""
+    with boundary(StoreError, f"lock of {lock.parent}"):
+        file = lock.open("ab")
     with file:
-        if not take_lock(file, fcntl.LOCK_EX, seconds=PATIENCE_SECONDS, every=LOOK_SECONDS):
+        if not take_lock(file, fcntl.LOCK_EX, seconds=seconds, every=LOOK_SECONDS):
             raise StoreError(busy, hint=hint)
         yield
 

@@ -1,6 +1,7 @@
 """What the coordinator's console says of sites that come, fall silent, leave or cannot come."""
 
 import time
+from pathlib import Path
 
 import pytest
 
@@ -12,11 +13,14 @@ from fedse.cli import connections
 from fedse.cli.app import start
 from fedse.cli.connections import ConnectionLines, connections_told, enrolment_lines
 from fedse.cli.phrases import waiting_text
+from fedse.committed import RoundResult
 from fedse.federation.folder import write_nodes
 from fedse.federation.heard import FILE, HeardNode, SitePresence, write_heard
 from fedse.flower.ops import serve_federation
 from fedse.store.lock import locked
-from tests.federation.scene import Scene
+from fedse.store.run_folder import open_run
+from fedse.testing import toy_adapter
+from tests.federation.scene import Scene, make_scene
 
 HERE = SitePresence("idle", 1.0, None, 1.0)
 WORKS = SitePresence("working", 2.0, 1, 1.0)
@@ -71,6 +75,26 @@ def test_a_running_federation_is_followed(scene: Scene, monkeypatch: pytest.Monk
         until(told, "waiting for 2 of 2 sites: alpha, beta")
         write_heard(federation.path / FILE, {7: HeardNode(since=1, heard=2, tick=time.monotonic())})
         until(told, "alpha is connected")
+
+
+def test_a_site_is_missed_from_the_round_on_in_which_it_joins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(connections, "PERIOD", 0.01)
+    later = [{"name": "alpha", "env": "maze"}, {"name": "beta", "env": "maze", "joins": 2}]
+    federation, told = make_scene(tmp_path, clients=later).federation, list[str]()
+    with locked(federation.path, busy="", hint=""), connections_told(federation, tell=told.append):
+        until(told, "waiting for 1 of 1 site: alpha")
+        commit_round(federation.run, 1)
+        until(told, "waiting for 2 of 2 sites: alpha, beta")
+    assert told == ["waiting for 1 of 1 site: alpha", "waiting for 2 of 2 sites: alpha, beta"]
+
+
+def commit_round(path: Path, index: int) -> None:
+    facts = {"voters": (), "stats": {}, "bytes_down": 0, "bytes_up": 0, "seconds": 0.0}
+    with open_run(path) as run:
+        after = run.store(toy_adapter(run.spec, index))
+        run.commit(RoundResult(index=index, before="0", after=after, **facts))
 
 
 def until(told: list[str], line: str) -> None:

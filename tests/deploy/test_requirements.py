@@ -1,12 +1,16 @@
 """The locks: every package has hashes, is the tested version, and none is missing or idle."""
 
 import re
+import subprocess
+import sys
 import tomllib
 from importlib.metadata import requires
+from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
+from scripts import lock_requirements
 from scripts.lock_requirements import (
     CONSTRAINTS,
     EXTRAS,
@@ -89,3 +93,29 @@ def test_the_coordinator_has_no_model_library():
 
 def test_a_package_without_a_tested_version_is_named():
     assert unknown("new-one==1.0 \\\nHttpx==0.28\n", "httpx==0.28.1\n") == {"new-one"}
+
+
+def test_what_names_no_package_is_written_into_no_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """uv ends with 0 and a text that is no lock where it is asked for its help."""
+
+    def helpful(command: list[str], **_: object) -> "subprocess.CompletedProcess[str]":
+        return subprocess.CompletedProcess(command, 0, stdout="Usage: uv pip compile\n")
+
+    monkeypatch.setattr(lock_requirements.subprocess, "run", helpful)
+    monkeypatch.setattr(lock_requirements, "LOCKS", tmp_path)
+    monkeypatch.setattr(lock_requirements, "ROOT", tmp_path.parent)
+    monkeypatch.setattr(lock_requirements, "CONSTRAINTS", tmp_path.parent / "constraints.txt")
+    (tmp_path.parent / "constraints.txt").write_text("")
+    with pytest.raises(SystemExit, match="named no package for coordinator, site, build"):
+        lock_requirements.main(["--help"])
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("script", ["lock_requirements", "try_images"])
+def test_a_script_that_is_asked_how_it_is_used_says_so_and_does_nothing_else(script: str):
+    line = [sys.executable, "-m", f"scripts.{script}", "--help"]
+    asked = subprocess.run(line, cwd=ROOT, env={"PATH": ""}, capture_output=True, text=True)
+    assert f"python -m scripts.{script}" in asked.stdout + asked.stderr
+    assert "Traceback" not in asked.stderr

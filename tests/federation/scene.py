@@ -87,8 +87,8 @@ class Scene(NamedTuple):
         return file
 
 
-def make_scene(path: Path) -> Scene:
-    settings = config()
+def make_scene(path: Path, **changes: object) -> Scene:
+    settings = config(**changes)
     card = Card(
         name="clinics", host="fed.example.org", port=8443, link_port=8000, bundle=BUNDLE,
         fingerprint="",

@@ -301,3 +301,11 @@ def test_tensors_of_a_kind_are_summed_up():
         ("a.*.b.*.w", (2, 3), 2),
         ("a.*.b", (3,), 1),
     ]
+
+
+@pytest.mark.parametrize("hours", ["0", "-1", "nan", "inf"])
+def test_an_invitation_that_is_never_valid_or_for_ever_is_not_written(scene: Scene, hours: str):
+    where = ["--dir", str(scene.federation.path), "--hours", hours]
+    assert start(["federation", "invite", "beta", *where]) == 2
+    assert not (scene.federation.path / "invites" / "beta.invite.json").exists()
+    assert scene.federation.sites.members["beta"].state == "not invited"

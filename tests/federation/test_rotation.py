@@ -1,12 +1,14 @@
 """A site's key is replaced by a request that both keys sign; any other request changes nothing."""
 
 import json
+import shutil
+import threading
 from pathlib import Path
 
 import pytest
 
 from fedse.errors import ConfigError
-from fedse.federation import renewal
+from fedse.federation import renewal, rotation
 from fedse.federation.enrolment import with_revocation
 from fedse.federation.folder import revoke
 from fedse.federation.home import Home
@@ -202,3 +204,25 @@ def test_a_node_that_still_runs_with_an_earlier_key_is_no_acceptance_of_a_later_
 def test_a_revocation_does_not_touch_who_is_not_revoked(scene: Scene, home: Home):
     after = with_revocation(scene.federation.sites, "alpha")
     assert after.members["beta"] == scene.federation.sites.members["beta"]
+
+
+def test_a_request_beside_a_rotation_that_ends_keeps_its_key(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+):
+    """`fedse site start` ends a rotation while `fedse site rotate` begins the next one."""
+    begin_rotation(home)
+    let_in(home)
+    other, remove = threading.Thread(target=begin_rotation, args=(home,)), shutil.rmtree
+
+    def remove_late(folder: Path) -> None:
+        if not other.ident:
+            other.start()
+            other.join(0.5)
+        remove(folder)
+
+    monkeypatch.setattr(rotation.shutil, "rmtree", remove_late)
+    assert finish_rotation(home)
+    other.join()
+    waiting = next_key(home.path)
+    assert waiting
+    assert read_rotation(home.path / "rotation.json").new_key == waiting.public.read_text().strip()

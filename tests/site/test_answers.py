@@ -1,5 +1,6 @@
 """A site's console: every finished answer once, with its alarms, from the site's own database."""
 
+import sqlite3
 from contextlib import closing
 from pathlib import Path
 
@@ -42,3 +43,22 @@ def test_answers_of_an_earlier_start_are_not_told_again(tmp_path: Path):
     told: list[str] = []
     AnsweredRounds(tmp_path, CONFIG, "north", tell=told.append).look(0.0)
     assert told == []
+
+
+def test_a_database_that_cannot_be_read_is_told_once_and_ends_nothing(tmp_path: Path):
+    told: list[str] = []
+    watch = AnsweredRounds(tmp_path, CONFIG, "north", tell=told.append)
+    finish(tmp_path, 1, WELL)
+    database = tmp_path / "buffer.db"
+    whole = database.read_bytes()
+    with closing(sqlite3.connect(database)) as db, db:
+        db.execute("UPDATE outbox SET stats = '{'")
+    for look in range(1, 4):
+        watch.look(look * PAUSE_SECONDS)
+    (line,) = told
+    assert line.startswith(f"warning: {database} is damaged: ")
+    for end in ("-wal", "-shm"):
+        database.with_name(database.name + end).unlink(missing_ok=True)
+    database.write_bytes(whole)
+    watch.look(4 * PAUSE_SECONDS)
+    assert [line.partition(":")[0] for line in told] == ["warning", "round 1 answered"]

@@ -156,6 +156,20 @@ def test_gc_of_an_earlier_run_makes_one_file_of_two_and_drops_what_is_old(tmp_pa
         assert collect_run(run, rounds=3, answers=0, dry_run=False) == []
 
 
+def test_gc_says_of_copies_that_go_and_copies_that_stay_what_it_then_frees(tmp_path: Path):
+    go_on(tmp_path, config())
+    with closing(opened(tmp_path, config())) as run:
+        for index in range(1, ROUNDS + 1):
+            weights = run.adapter_folder(index) / WEIGHTS
+            data = weights.read_bytes()
+            weights.unlink()
+            weights.write_bytes(data)
+        before = size(tmp_path)
+        would = collect_run(run, rounds=3, answers=0, dry_run=True)
+        assert collect_run(run, rounds=3, answers=0, dry_run=False) == would
+        assert sum(one.bytes for one in would) == before - size(tmp_path)
+
+
 def test_gc_removes_what_a_kill_left_and_late_replies_to_old_rounds(tmp_path: Path):
     go_on(tmp_path, config())
     with closing(opened(tmp_path, config())) as run:
@@ -177,9 +191,11 @@ def test_gc_removes_what_a_kill_left_and_late_replies_to_old_rounds(tmp_path: Pa
     assert recent.exists()
 
 
-def test_gc_reaches_the_outboxes_of_clients_inside_a_run(tmp_path: Path):
+@pytest.mark.parametrize("place", ["clients", "flower/sites", "tree/sites"])
+def test_gc_reaches_the_outboxes_of_clients_inside_a_run(tmp_path: Path, place: str):
+    """Where every engine keeps the homes of its clients."""
     go_on(tmp_path, config(), until=2)
-    database = tmp_path / "clients" / "a" / "buffer.db"
+    database = tmp_path / place / "a" / "buffer.db"
     with closing(Buffer(database)) as buffer:
         for round in range(1, 6):
             reply = SiteReply(ClientStats(), bytes([round]) * (1 << 20))

@@ -153,8 +153,8 @@ class Field:
     def roll(self, owner: str) -> list[dict[str, Any]]:
         """What the server or a site has running, by its own record."""
         logs = (self.federation.path if owner == "server" else self.home(owner)) / "logs"
-        rolls = [json.loads(file.read_text()) for file in logs.glob("running-*.json")]
-        return [process for roll in rolls for process in roll["running"]]
+        found = [one for file in logs.glob("running-*.json") if (one := _read_if_there(file))]
+        return [process for text in found for process in json.loads(text)["running"]]
 
     def kill_starter(self, name: str) -> float:
         """`fedse federation start` or `fedse site start` is dead; what it had started is not."""
@@ -224,3 +224,10 @@ def lines(file: Path) -> list[dict[str, Any]]:
         return []
     text = file.read_text()
     return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+
+
+def _read_if_there(file: Path) -> str:
+    try:
+        return file.read_text()
+    except FileNotFoundError:
+        return ""

@@ -8,6 +8,7 @@ import random
 import threading
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -84,7 +85,10 @@ def drawn(rounds: int, kills: int, rng: random.Random) -> Iterator[tuple[str, st
 
 @contextmanager
 def looking(here: Field) -> Iterator[tuple[list[Look], list[FileLook]]]:
-    """What is found grows while the block runs."""
+    """What is found grows while the block runs; a look that failed is an error after it.
+
+    Of rounds that nobody looked at it would else be said that nothing grew in them.
+    """
     looks: list[Look] = []
     files: list[FileLook] = []
     over = threading.Event()
@@ -95,13 +99,13 @@ def looking(here: Field) -> Iterator[tuple[list[Look], list[FileLook]]]:
             looks.extend(processes(here, round))
             files.extend(FileLook(round, *found) for found in sizes(here).items())
 
-    watcher = threading.Thread(target=look)
-    watcher.start()
-    try:
-        yield looks, files
-    finally:
-        over.set()
-        watcher.join()
+    with ThreadPoolExecutor(1) as threads:
+        watcher = threads.submit(look)
+        try:
+            yield looks, files
+        finally:
+            over.set()
+        watcher.result()
 
 
 def processes(here: Field, round: int) -> Iterator[Look]:

@@ -10,6 +10,7 @@ from fedse.federation.keys import public_pem
 from fedse.flower.ops.commands import command
 from fedse.flower.ops.superlink import CONNECTION, START_SECONDS
 from fedse.processes.group import Processes
+from fedse.store.lock import in_turn
 
 
 class KnownNode(NamedTuple):
@@ -32,8 +33,16 @@ class NodeChanges(NamedTuple):
 def register_enrolled(federation: Federation, processes: Processes) -> None:
     """Each enrolled site is registered under its name and key; all others are unregistered.
 
-    The SuperLink is asked who is registered: a list of our own could be wrong after a kill.
+    The SuperLink is asked who is registered: a list of our own could be wrong after a kill. Of two
+    commands that change the list at once, the second waits for the first and finds its work done.
     """
+    lock, seconds = federation.path / ".nodes.lock", 2 * START_SECONDS
+    busy = f"another command has been registering sites for {seconds:.0f} s"
+    with in_turn(lock, seconds=seconds, busy=busy, hint=f"wait for it, or end it: lsof {lock}"):
+        _register_enrolled(federation, processes)
+
+
+def _register_enrolled(federation: Federation, processes: Processes) -> None:
     flwr, members = [command("flwr"), "supernode"], federation.sites.members
     enrolled = {n: m.public_key for n, m in members.items() if m.state == "enrolled"}
     registered = _registered_nodes(federation)

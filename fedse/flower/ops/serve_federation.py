@@ -19,7 +19,7 @@ from fedse.federation.expiry import DailyWarning, coordinator_warnings
 from fedse.federation.folder import Federation
 from fedse.federation.heard import FILE as HEARD
 from fedse.federation.nginx import listen_address
-from fedse.federation.renewal import require_fitting_keys
+from fedse.federation.renewal import require_fitting_keys, server_certificate
 from fedse.flower.ops.commands import command, environment, healthy
 from fedse.flower.ops.node_list import register_enrolled
 from fedse.flower.ops.resubmit import run_to_end
@@ -60,7 +60,7 @@ class Server:
         self._stopping: list[Started] = []
         self._submitted_at = (processes.logs, 0)
         self._settings: dict[str, str | float] = {"run-dir": str(federation.run)}
-        self._served_with = federation.identity.certificate.read_bytes()
+        self._served_with = self._refused = server_certificate(federation)
         self._expiry = DailyWarning(partial(coordinator_warnings, federation), tell)
         self._log_limit = LogLimit(processes.logs)
         self._room = room_of(federation, tell)
@@ -117,15 +117,17 @@ class Server:
 
     def _serve_renewed(self) -> None:
         """What shows the server's certificate shows the one on the disk, or soon will."""
-        certificate = self._federation.identity.certificate.read_bytes()
+        certificate = server_certificate(self._federation)
         if certificate == self._served_with:
             return
-        self._served_with = certificate
         try:
             require_fitting_keys(self._federation)
         except StoreError as error:  # what runs goes on with the certificate it has read
-            self._tell(f"warning: {error}: {error.hint}")
+            if certificate != self._refused:
+                self._tell(f"warning: {error}: {error.hint}")
+            self._refused = certificate
             return
+        self._served_with = certificate
         self._tell("the server's certificate was renewed; nginx and the SuperLink read it now")
         for kept in self._kept:
             if kept.started and (sign := READ_AGAIN.get(kept.started.name)):

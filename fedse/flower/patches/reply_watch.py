@@ -19,6 +19,9 @@ TRIES = 64
 # Of the questions and uploads that are remembered, the oldest is forgotten beyond this many.
 REMEMBERED = 4096
 
+# In place of a question's id, of which none has a space.
+BEFORE_RESTART = "begun earlier by"
+
 TOO_MANY_OBJECTS = "its reply names more objects than a reply has"
 TOO_MANY_BYTES = "its reply has more bytes than a reply can have"
 TOO_MANY_TRIES = "it began its reply too often"
@@ -70,14 +73,18 @@ class ReplyWatch:
             metadata = request.messages_list[0].metadata
             question = metadata.reply_to_message_id
             problem = self._tree_problem(request.message_object_trees[0], metadata.message_id)
-            if problem := problem or self._try_problem(question):
-                # The sender could else fill the file with questions that never were.
-                if state.get_valid_message_ins(question) is not None:
+            # The sender could else push what is remembered out, or fill the file, with questions
+            # that never were.
+            if exists := state.get_valid_message_ins(question) is not None:
+                problem = problem or self._try_problem(question)
+            if problem:
+                if exists:
                     self._strike(question, problem)
                 raise refusal(problem)
             answer = push(request=request, state=state)
-            with self._lock:
-                _keep(self._uploads, answer.session_id, Upload(request.node.node_id, question))
+            if exists:
+                with self._lock:
+                    _keep(self._uploads, answer.session_id, Upload(request.node.node_id, question))
             return answer
 
         return push_small
@@ -86,14 +93,18 @@ class ReplyWatch:
         """`push` of an object, as long as the reply it belongs to is not too large."""
 
         def push_counted(request: Any, state: Any) -> Any:
+            node = request.node.node_id
             with self._lock:
-                # One that began before the SuperLink was restarted is counted by itself.
-                unknown = Upload(request.node.node_id, request.session_id)
-                upload = self._uploads.get(request.session_id, unknown)
-                size = self._bytes.get(upload.question, 0) + len(request.object_content)
-                _keep(self._bytes, upload.question, size)
                 known = request.session_id in self._uploads
-            if upload.node != request.node.node_id or not request.session_id:
+                # Those that began before the SuperLink was restarted are counted together, by node:
+                # the name of a session can be invented.
+                unknown = Upload(node, f"{BEFORE_RESTART} {node}")
+                upload = self._uploads.get(request.session_id, unknown)
+                own = upload.node == node and request.session_id
+                size = self._bytes.get(upload.question, 0) + len(request.object_content)
+                if own:
+                    _keep(self._bytes, upload.question, size)
+            if not own:
                 raise refusal("the object belongs to no reply of the node that pushes it")
             problem = TOO_MANY_BYTES if size > self._bounds.bytes else ""
             if problem := self._struck.get(upload.question, problem):

@@ -44,6 +44,7 @@ class LateReplies:
             return
         self._next = now + LOOK_SECONDS
         self._waiting = {i: sent for i, sent in self._waiting.items() if now < sent.expires}
+        self._forget_closed()
         for message_id, sent, reply in mailbox.replies(self._waiting):
             del self._waiting[message_id]
             answer = read(sent, reply)
@@ -56,6 +57,12 @@ class LateReplies:
             )
             if adapter and not again:
                 self._keep(f"{sent.round:03d}-{client}", adapter)
+
+    def _forget_closed(self) -> None:
+        """Answers of the newest round, and of those that replies may still come to, are kept."""
+        rounds = {sent.round for sent in self._waiting.values()}
+        rounds.add(max((round for round, _ in self._counted), default=0))
+        self._counted = {key: one for key, one in self._counted.items() if key[0] in rounds}
 
     def _keep(self, name: str, adapter: bytes) -> None:
         folder = self._run.path / FOLDER

@@ -1,5 +1,12 @@
 """Which nodes a SuperLink has to forget and to learn, so that it knows the enrolled sites."""
 
+import sqlite3
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -7,7 +14,10 @@ from tests.needs import needs
 
 needs("flwr")
 
-from fedse.flower.ops.node_list import KnownNode, NodeChanges, node_changes
+from fedse.federation.folder import nodes
+from fedse.federation.keys import public_pem
+from fedse.flower.ops.node_list import KnownNode, NodeChanges, node_changes, register_enrolled
+from tests.federation.scene import Scene
 
 NAMES = st.sampled_from(["north", "south", "east"])
 KEYS = st.sampled_from([b"1", b"2", b"3"])
@@ -35,3 +45,38 @@ def test_afterwards_every_enrolled_site_is_known_with_its_key_and_nobody_else_is
     after = {(node.name, node.key) for n, node in known.items() if n not in leave}
     after |= {(name, enrolled[name]) for name in come}
     assert after == set(enrolled.items())
+
+
+class SlowFlower:
+    """Registers as Flower's command does, late, and refuses a key that is registered already."""
+
+    def __init__(self, database: Path) -> None:
+        self._database, self.begun = database, threading.Event()
+        self.registered = 0
+
+    def succeed(self, commands: Mapping[str, Sequence[str]], *, seconds: float) -> list[Path]:
+        self.begun.set()
+        threading.Event().wait(0.5)
+        for name, command in commands.items():
+            key, site = Path(command[3]).read_text(), name.removeprefix("register-")
+            with closing(sqlite3.connect(self._database)) as db, db:
+                row = (7, site, public_pem(key), "registered")
+                db.execute("INSERT INTO node VALUES (?, ?, ?, ?)", row)
+            self.registered += 1
+        return []
+
+
+def test_two_commands_at_once_register_a_site_once(scene: Scene):
+    scene.enrol(scene.request(scene.join()))
+    database = scene.federation.path / "superlink.db"
+    with closing(sqlite3.connect(database)) as db, db:
+        columns = "node_id INTEGER, name TEXT, public_key BLOB UNIQUE, status TEXT"
+        db.execute(f"CREATE TABLE node ({columns})")
+    flower: Any = SlowFlower(database)
+    first = threading.Thread(target=register_enrolled, args=(scene.federation, flower))
+    first.start()
+    assert flower.begun.wait(20)
+    register_enrolled(scene.federation, flower)
+    first.join()
+    assert flower.registered == 1
+    assert nodes(scene.federation) == {"alpha": 7}

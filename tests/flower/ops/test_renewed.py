@@ -70,3 +70,41 @@ def test_a_certificate_that_does_not_fit_is_told_of_and_not_shown(
     (line,) = told
     assert line.startswith("warning: ")
     assert line.endswith(f"fedse federation renew --dir {scene.federation.path}")
+
+
+def test_a_certificate_that_is_away_for_a_while_ends_nothing(
+    scene: Scene, server: tuple[Server, Processes, list[str]]
+):
+    serving, processes, told = server
+    file = scene.federation.identity.certificate
+    data = file.read_bytes()
+    file.unlink()
+    for _ in range(3):
+        serving.look()
+    (line,) = told
+    assert line.startswith("warning: ")
+    file.write_bytes(data)
+    serving.look()
+    assert [one.process.poll() for one in processes.running] == [None] * 3
+    assert len(told) == 1
+
+
+def test_a_certificate_that_comes_before_its_key_is_shown_once_both_are_there(
+    scene: Scene, server: tuple[Server, Processes, list[str]]
+):
+    serving, processes, told = server
+    _, certificate, key = scene.federation.identity
+    old = certificate.read_bytes(), key.read_bytes()
+    renew(scene.federation, now=datetime.fromtimestamp(NOW, UTC), new_key=True)
+    new = certificate.read_bytes(), key.read_bytes()
+    certificate.write_bytes(old[0])
+    key.write_bytes(old[1])
+    serving.look()
+    assert told == []
+    certificate.write_bytes(new[0])
+    serving.look()
+    key.write_bytes(new[1])
+    serving.look()
+    assert signals(processes) == {"superlink": signal.SIGTERM, "nginx": signal.SIGHUP}
+    assert told[0].startswith("warning: ")
+    assert told[1:] == ["the server's certificate was renewed; nginx and the SuperLink read it now"]

@@ -191,6 +191,46 @@ def test_an_upload_that_began_before_a_restart_goes_on_within_the_same_bound(lin
     assert (len(link.taken), link.offences) == (1, [])
 
 
+def test_no_count_is_pushed_out_by_sessions_and_questions_that_never_were(link: Link):
+    session = link.push(tree(MOST))
+    link.send(session, ADAPTER + SLACK_BYTES)
+    for _ in range(TRIES - 1):
+        link.push(tree(3))
+    for i in range(REMEMBERED):
+        link.send(f"never was {i}", 0)
+        link.push(tree(3), question=f"never was {i}")
+    with pytest.raises(FlowerError, match=TOO_MANY_BYTES):
+        link.send(session, 1)
+    with pytest.raises(FlowerError, match=TOO_MANY_BYTES):
+        link.push(tree(3))
+    assert link.offences == [{"question": QUESTION, "what": TOO_MANY_BYTES}]
+
+
+def test_the_tries_at_a_question_stay_counted_among_questions_that_never_were(link: Link):
+    for _ in range(TRIES):
+        link.push(tree(3))
+    for i in range(REMEMBERED):
+        link.push(tree(3), question=f"never was {i}")
+    with pytest.raises(FlowerError, match=TOO_MANY_TRIES):
+        link.push(tree(3))
+
+
+def test_sessions_of_before_a_restart_have_one_bound_together(link: Link):
+    link.send("from before", ADAPTER)
+    link.send("from before", SLACK_BYTES, node=OTHER)
+    link.send("also from before", SLACK_BYTES)
+    with pytest.raises(FlowerError, match=TOO_MANY_BYTES):
+        link.send("and another", 1)
+
+
+def test_what_another_node_sends_in_a_session_does_not_count(link: Link):
+    session = link.push(tree(MOST))
+    with pytest.raises(FlowerError, match="no reply of the node"):
+        link.send(session, ADAPTER, node=OTHER)
+    link.send(session, ADAPTER + SLACK_BYTES)
+    assert link.offences == []
+
+
 def test_the_objects_of_a_question_cannot_be_claimed_by_a_reply(link: Link):
     """But a site may send back what it got: an adapter that it did not change."""
     chunk = ObjectTree(object_id="chunk")

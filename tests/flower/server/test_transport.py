@@ -329,6 +329,20 @@ def test_a_late_reply_is_noted_and_kept_and_never_counted(run: Run, monkeypatch)
     assert kept.name == "001-beta.safetensors"
 
 
+def test_answers_of_rounds_that_nobody_answers_any_more_are_not_remembered(run: Run):
+    class NoReplies:
+        def replies(self, waiting: object) -> tuple[()]:
+            return ()
+
+    replies, boxes = late.LateReplies(run), NoReplies()
+    for round in range(1, 51):
+        replies.counted(round, "node", b"x")
+    node = mailbox.Node(1, "alpha", "")
+    replies.expect({"late": mailbox.Sent(node, 7, float("inf"))})
+    replies.look(boxes, lambda sent, reply: None)
+    assert {round for round, _ in replies._counted} == {7, 50}
+
+
 def test_a_run_that_flower_gave_up_is_no_nodes_fault(run: Run):
     def gone(message: Message) -> Message:
         raise RunNotRunningException
