@@ -93,8 +93,9 @@ def _finish(
         done, moments = SiteReply(stats, fault=Fault.WITHHELD), None
     found = None if result is None else result.model_dump_json()
     key, keep = (request.experiment, request.round, request.digest), config.storage.answers
-    outbox.finish(*key, done, moments=moments, keep=keep, audit=found)
-    if private.results:
+    noise = bool(private.results)
+    outbox.finish(*key, done, moments=moments, keep=keep, audit=found, noise=noise)
+    if noise:
         outbox.privacy.forget_secrets(request.experiment, up_to=request.round)
     return done
 

@@ -52,15 +52,19 @@ class Outbox:
         moments: bytes | None = None,
         keep: int = 0,
         audit: str | None = None,
+        noise: bool = False,
     ) -> None:
         """The answer to `request` is durable before anybody learns of it; no part is left.
 
         With it the optimiser's moments, if there are any, take the place of the earlier ones. Of
         the newest `keep` votes the adapters are kept, of all if it is 0. `audit` is what was found
-        in an audit of this answer, if there was one.
+        in an audit of this answer, if there was one. `noise` = its training was charged.
         """
         with transaction(self._db):
+            self.privacy.note_replaced(experiment, round)
             self._insert(experiment, round, request, done)
+            if not noise:
+                self.privacy.note_without_noise(experiment, round)
             self._db.execute(f"DELETE FROM audit {OF}", (experiment, round))
             if audit is not None:
                 row = (experiment, round, request, int(done.fault), audit)

@@ -234,6 +234,32 @@ def test_rounds_that_were_answered_without_noise_end_the_budget(tmp_path: Path):
     assert len(charges(before)) == 1
 
 
+def test_no_later_question_hides_an_answer_without_noise(tmp_path: Path):
+    """A gate asks about the same round again, and its answer takes the place of the first."""
+    plain = with_settings(CONFIG, {"privacy.epsilon": None})
+    site = opened(tmp_path)
+    ask(site, 1, plain)
+    ask(site, 1, plain, adapter=8, train=False, evaluate=True)
+    assert ask(site, 2).fault == Fault.PRIVACY_SPENT
+    assert told(site) == math.inf
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_a_charge_does_not_cover_an_answer_without_noise(tmp_path: Path, answered: bool):
+    """The owner switches noise off in a round that was charged, lost or answered before."""
+    plain = with_settings(CONFIG, {"privacy.epsilon": None})
+    site = opened(tmp_path)
+    if answered:
+        ask(site, 1)
+    else:
+        with pytest.raises(RunError):
+            ask(replace(site, fit=lambda *given: (_ for _ in ()).throw(RunError("lost"))), 1)
+    assert told(site) < 10
+    assert ask(site, 1, plain, adapter=8).adapter is not None
+    assert ask(site, 2).fault == Fault.PRIVACY_SPENT
+    assert told(site) == math.inf
+
+
 def test_a_site_without_a_budget_writes_no_journal(tmp_path: Path):
     plain = with_settings(CONFIG, {"privacy.epsilon": None})
     site = opened(tmp_path)
