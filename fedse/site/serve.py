@@ -57,6 +57,9 @@ def serve(
             answer = serve(evaluation_only, data, site, config, emit=emit)
             return answer._replace(fault=Fault.PRIVACY_SPENT)
         done = _finish(request, current, site, config, emit, audit)
+    elif request.train:
+        # A crash may have come between the answer and this.
+        site.buffer.outbox.privacy.forget_secrets(request.experiment, up_to=request.round)
     if site.home is not None:
         note_audit(site.home, site.client, _audit_entry(key, done, site), clock=site.clock)
         entry = answer_entry(key, done, received=request.adapter, bytes_down=len(data))

@@ -37,6 +37,7 @@ from fedse.site.private_training import (
 )
 from fedse.site.serve import serve
 from fedse.store.database import Database
+from fedse.store.privacy_journal import PrivacyJournal
 from fedse.testing import CoinWorld, open_toy_site, toy_adapter, toy_spec
 from fedse.types import Adapter, ClientStats, Fitted, Task, Trajectory
 
@@ -196,6 +197,17 @@ def test_with_the_answer_the_secret_is_gone_and_no_byte_of_it_stays(tmp_path: Pa
     for file in tmp_path.rglob("*"):
         assert file.is_dir() or secrets[0] not in file.read_bytes()
     assert secrets[0] not in repr(reply).encode()
+
+
+def test_a_secret_that_a_crash_left_beside_its_answer_is_gone_when_that_leaves(tmp_path: Path):
+    site, journal = opened(tmp_path), PrivacyJournal
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(journal, "forget_secrets", lambda *given, **named: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            ask(site, 1)
+    assert site.buffer.outbox.privacy.is_under_way("toy", 1)
+    assert ask(site, 1).adapter is not None
+    assert not site.buffer.outbox.privacy.is_under_way("toy", 1)
 
 
 def test_an_evaluation_in_between_leaves_the_secret_of_a_lost_fit(tmp_path: Path):
