@@ -105,7 +105,7 @@ def _finish(
 
 def _audit_entry(key: OutboxKey, done: SiteReply, site: Site) -> AuditEntry | None:
     """The line about the audit of an answer; None = it was not audited."""
-    found = site.buffer.outbox.audit(*key[:2])
+    found = site.buffer.outbox.audit(*key)
     if found is None:
         return None
     passed, result = not done.fault, AuditResult.model_validate_json(found)

@@ -65,10 +65,11 @@ class Outbox:
             self._insert(experiment, round, request, done)
             if not noise:
                 self.privacy.note_without_noise(experiment, round)
-            self._db.execute(f"DELETE FROM audit {OF}", (experiment, round))
+            answer = (experiment, round, request)
+            self._db.execute(f"DELETE FROM audit {OF} AND request = ?", answer)
             if audit is not None:
-                row = (experiment, round, request, int(done.fault), audit)
-                self._db.execute("INSERT INTO audit VALUES (?, ?, ?, ?, ?)", row)
+                row = (*answer, int(done.fault), audit)
+                self._db.execute("INSERT OR REPLACE INTO audit VALUES (?, ?, ?, ?, ?)", row)
             gone = self._db.execute("DELETE FROM part").rowcount
             if moments is not None:
                 self._replace_moments(experiment, round, moments)
@@ -142,11 +143,12 @@ class Outbox:
             adapter = self._joined(experiment, round)
             if adapter is None:
                 return None
-        return SiteReply(stats, adapter, self._fault(experiment, round))
+        return SiteReply(stats, adapter, self._fault(experiment, round, request))
 
-    def audit(self, experiment: str, round: int) -> str | None:
-        """What the audit of the round's answer found; None = it was not audited."""
-        row = self._db.execute(f"SELECT result FROM audit {OF}", (experiment, round)).fetchone()
+    def audit(self, experiment: str, round: int, request: str) -> str | None:
+        """What the audit of the answer to `request` found; None = it was not audited."""
+        query = f"SELECT result FROM audit {OF} AND request = ?"
+        row = self._db.execute(query, (experiment, round, request)).fetchone()
         return row[0] if row else None
 
     def last_audit(self, experiment: str, *, before: int) -> tuple[int, Fault] | None:
@@ -158,8 +160,9 @@ class Outbox:
         ).fetchone()
         return (int(row[0]), Fault(row[1])) if row else None
 
-    def _fault(self, experiment: str, round: int) -> Fault:
-        row = self._db.execute(f"SELECT fault FROM audit {OF}", (experiment, round)).fetchone()
+    def _fault(self, experiment: str, round: int, request: str) -> Fault:
+        query = f"SELECT fault FROM audit {OF} AND request = ?"
+        row = self._db.execute(query, (experiment, round, request)).fetchone()
         return Fault(row[0]) if row else Fault.NONE
 
     def vote(self, experiment: str, *, before: int) -> bytes | None:
