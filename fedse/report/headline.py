@@ -1,15 +1,17 @@
 """The first screen: what the run achieved, how sure that is, and what left the clients."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fedse.aggregate.factors import largest_reply
+from fedse.config.schema import Config
 from fedse.report.facts import RunFacts
 from fedse.results.alarms import rounds_text, standing_alarms
 from fedse.stats.rates import change, micro, rates
 
-CAVEAT = (
+DERIVED = (
     "An adapter is still derived from private data: published attacks rebuild text from adapter "
-    "updates. There is no differential privacy or secure aggregation in this run."
+    "updates."
 )
 
 
@@ -26,6 +28,23 @@ class Headline:
     tiles: list[Tile]
     unsure: list[str] = field(default_factory=list)
     """What a reader must know before quoting the sentence."""
+
+
+def caveat(configs: Sequence[Config]) -> str:
+    """What every reader must know, and which protections the settings of the runs ask for."""
+    noise, sums = (
+        [one.privacy.on for one in configs],
+        [one.aggregate.secure for one in configs],
+    )
+    if not any((*noise, *sums)):
+        return f"{DERIVED} There is no differential privacy or secure aggregation in this run."
+    return f"{DERIVED} Differential privacy: {_in(noise)}. Secure aggregation: {_in(sums)}."
+
+
+def _in(runs: Sequence[bool]) -> str:
+    if len(runs) == 1:
+        return "on" if runs[0] else "off"
+    return f"in {sum(runs)} of {len(runs)} runs"
 
 
 def headline(facts: RunFacts) -> Headline:

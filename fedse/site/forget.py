@@ -6,6 +6,7 @@ removed. The newest two answers in the outbox stay until later rounds replace th
 that was answered is answered with the same bytes.
 """
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -90,7 +91,9 @@ def _answers(buffer: Buffer, told: Forgotten) -> tuple[int, ...]:
 
 
 def _elsewhere(subject: str, home: Path) -> Iterator[Path]:
-    name = subject.encode("utf-8", "surrogatepass")
+    # As a text, and as JSON has it, with and without letters beyond ASCII.
+    written = (subject, *(json.dumps(subject, ensure_ascii=only)[1:-1] for only in (True, False)))
+    names = {one.encode("utf-8", "surrogatepass") for one in written}
     for file in sorted(home.rglob("*")):
         if not file.is_file() or file.is_symlink():
             continue
@@ -98,5 +101,6 @@ def _elsewhere(subject: str, home: Path) -> Iterator[Path]:
             yield file
         elif not file.name.startswith("buffer.db") and file.stat().st_size <= SEARCHED_BYTES:
             with boundary(StoreError, f"{file} cannot be searched"):
-                if name in file.read_bytes():
-                    yield file
+                held = file.read_bytes()
+            if any(name in held for name in names):
+                yield file

@@ -57,6 +57,9 @@ def serve(
             answer = serve(evaluation_only, data, site, config, emit=emit)
             return answer._replace(fault=Fault.PRIVACY_SPENT)
         done = _finish(request, current, site, config, emit, audit)
+    elif request.train:
+        # A crash may have come between the answer and this.
+        site.buffer.outbox.privacy.forget_secrets(request.experiment, up_to=request.round)
     if site.home is not None:
         note_audit(site.home, site.client, _audit_entry(key, done, site), clock=site.clock)
         entry = answer_entry(key, done, received=request.adapter, bytes_down=len(data))
@@ -93,15 +96,16 @@ def _finish(
         done, moments = SiteReply(stats, fault=Fault.WITHHELD), None
     found = None if result is None else result.model_dump_json()
     key, keep = (request.experiment, request.round, request.digest), config.storage.answers
-    outbox.finish(*key, done, moments=moments, keep=keep, audit=found)
-    if private.results:
+    noise = bool(private.results)
+    outbox.finish(*key, done, moments=moments, keep=keep, audit=found, noise=noise)
+    if noise:
         outbox.privacy.forget_secrets(request.experiment, up_to=request.round)
     return done
 
 
 def _audit_entry(key: OutboxKey, done: SiteReply, site: Site) -> AuditEntry | None:
     """The line about the audit of an answer; None = it was not audited."""
-    found = site.buffer.outbox.audit(*key[:2])
+    found = site.buffer.outbox.audit(*key)
     if found is None:
         return None
     passed, result = not done.fault, AuditResult.model_validate_json(found)

@@ -28,7 +28,7 @@ from fedse.store.resealing import fitting_seal
 from fedse.store.rewrite import rewrite_episodes, stored_episodes
 from fedse.store.sealing import UNSEALED, Body, Seal
 from fedse.store.sums import Sums
-from fedse.store.sweeping import empty_log, finish_sweep
+from fedse.store.sweeping import finish_sweep, is_unswept, note_unswept, sweep
 from fedse.types import Lazy, Task, Trajectory
 
 
@@ -271,11 +271,16 @@ class Buffer:
         return stored_episodes(self._db, self._seal)
 
     def rewrite(self) -> int:
-        """Every stored episode has passed `redact`; how many were changed by it."""
+        """Every stored episode has passed `redact`; how many were changed by it.
+
+        No byte of what was replaced is left in the file or its log.
+        """
         with self._transaction():
             changed = rewrite_episodes(self._db, self._seal, self.redact)
-        # What was overwritten is still in the log of the database until then.
-        empty_log(self._db)
+            if changed:
+                note_unswept(self._db, "redaction")
+        if is_unswept(self._db):
+            sweep(self._db)
         return changed
 
     def close(self) -> None:

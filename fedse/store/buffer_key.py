@@ -18,7 +18,7 @@ from fedse.store.buffer_schema import open_file
 from fedse.store.files import OWNER_ONLY, from_backup, sync_folder, write_durably
 from fedse.store.resealing import FileSeal, fitting_seal, key_id_of, reseal
 from fedse.store.sealing import KEY_BYTES, UNSEALED, KeyedSeal, Seal
-from fedse.store.sweeping import finish_sweep
+from fedse.store.sweeping import is_unswept, sweep
 
 IN_ENVIRONMENT = "env:"
 """Begins a setting that names an environment variable instead of a file."""
@@ -85,7 +85,8 @@ def encrypt_buffer(buffer: Path, path: Path) -> int:
     with closing(open_file(buffer)) as db:
         if key_id_of(db):
             fitting_seal(db, seal)
-            finish_sweep(db)
+            if is_unswept(db):
+                sweep(db)
             return 0
         return reseal(db, FileSeal(UNSEALED, buffer), seal)
 

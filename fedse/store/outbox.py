@@ -52,19 +52,24 @@ class Outbox:
         moments: bytes | None = None,
         keep: int = 0,
         audit: str | None = None,
+        noise: bool = False,
     ) -> None:
         """The answer to `request` is durable before anybody learns of it; no part is left.
 
         With it the optimiser's moments, if there are any, take the place of the earlier ones. Of
         the newest `keep` votes the adapters are kept, of all if it is 0. `audit` is what was found
-        in an audit of this answer, if there was one.
+        in an audit of this answer, if there was one. `noise` = its training was charged.
         """
         with transaction(self._db):
+            self.privacy.note_replaced(experiment, round)
             self._insert(experiment, round, request, done)
-            self._db.execute(f"DELETE FROM audit {OF}", (experiment, round))
+            if not noise:
+                self.privacy.note_without_noise(experiment, round)
+            answer = (experiment, round, request)
+            self._db.execute(f"DELETE FROM audit {OF} AND request = ?", answer)
             if audit is not None:
-                row = (experiment, round, request, int(done.fault), audit)
-                self._db.execute("INSERT INTO audit VALUES (?, ?, ?, ?, ?)", row)
+                row = (*answer, int(done.fault), audit)
+                self._db.execute("INSERT OR REPLACE INTO audit VALUES (?, ?, ?, ?, ?)", row)
             gone = self._db.execute("DELETE FROM part").rowcount
             if moments is not None:
                 self._replace_moments(experiment, round, moments)
@@ -138,11 +143,12 @@ class Outbox:
             adapter = self._joined(experiment, round)
             if adapter is None:
                 return None
-        return SiteReply(stats, adapter, self._fault(experiment, round))
+        return SiteReply(stats, adapter, self._fault(experiment, round, request))
 
-    def audit(self, experiment: str, round: int) -> str | None:
-        """What the audit of the round's answer found; None = it was not audited."""
-        row = self._db.execute(f"SELECT result FROM audit {OF}", (experiment, round)).fetchone()
+    def audit(self, experiment: str, round: int, request: str) -> str | None:
+        """What the audit of the answer to `request` found; None = it was not audited."""
+        query = f"SELECT result FROM audit {OF} AND request = ?"
+        row = self._db.execute(query, (experiment, round, request)).fetchone()
         return row[0] if row else None
 
     def last_audit(self, experiment: str, *, before: int) -> tuple[int, Fault] | None:
@@ -154,8 +160,9 @@ class Outbox:
         ).fetchone()
         return (int(row[0]), Fault(row[1])) if row else None
 
-    def _fault(self, experiment: str, round: int) -> Fault:
-        row = self._db.execute(f"SELECT fault FROM audit {OF}", (experiment, round)).fetchone()
+    def _fault(self, experiment: str, round: int, request: str) -> Fault:
+        query = f"SELECT fault FROM audit {OF} AND request = ?"
+        row = self._db.execute(query, (experiment, round, request)).fetchone()
         return Fault(row[0]) if row else Fault.NONE
 
     def vote(self, experiment: str, *, before: int) -> bytes | None:

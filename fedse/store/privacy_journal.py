@@ -10,6 +10,13 @@ from fedse.store.buffer_schema import transaction
 from fedse.store.database import Database
 
 COLUMNS = "experiment, round, unit, rate, noise, steps"
+UNPROTECTED = (
+    f"INSERT OR IGNORE INTO privacy (identity, {COLUMNS})"
+    " SELECT 'without noise: ' || experiment || ' ' || round,"
+    " experiment, round, 'episode', 1.0, 0.0, json_extract(stats, '$.steps')"
+    " FROM outbox WHERE json_extract(stats, '$.steps') > 0 AND (experiment, round)"
+)
+CHARGED = "(SELECT experiment, round FROM privacy)"
 
 
 class PrivacyJournal:
@@ -53,13 +60,20 @@ class PrivacyJournal:
     def note_unprotected(self) -> None:
         """Answers that were trained without a charge are on record as made without noise."""
         with transaction(self._db):
-            self._db.execute(
-                "INSERT OR IGNORE INTO privacy"
-                f" (identity, {COLUMNS}) SELECT 'without noise: ' || experiment || ' ' || round,"
-                " experiment, round, 'episode', 1.0, 0.0, json_extract(stats, '$.steps')"
-                " FROM outbox WHERE json_extract(stats, '$.steps') > 0"
-                " AND (experiment, round) NOT IN (SELECT experiment, round FROM privacy)"
-            )
+            self._db.execute(f"{UNPROTECTED} NOT IN {CHARGED}")
+
+    def note_replaced(self, experiment: str, round: int) -> None:
+        """As `note_unprotected`, of one answer; inside the transaction that replaces it."""
+        query = f"{UNPROTECTED} NOT IN {CHARGED} AND experiment = ? AND round = ?"
+        self._db.execute(query, (experiment, round))
+
+    def note_without_noise(self, experiment: str, round: int) -> None:
+        """The answer that was just stored is not covered by an earlier charge of its round.
+
+        Where the round has none, `note_unprotected` will find it.
+        """
+        query = f"{UNPROTECTED} IN {CHARGED} AND experiment = ? AND round = ?"
+        self._db.execute(query, (experiment, round))
 
     def charges(self) -> list[Charge]:
         """All of them, the oldest first."""

@@ -38,9 +38,14 @@ def sweep(db: Database) -> None:
         )
 
 
+def is_unswept(db: Database) -> bool:
+    """Whether a sweep was cut short, and is still to be done."""
+    return db.execute("SELECT 1 FROM unswept").fetchone() is not None
+
+
 def finish_sweep(db: Database) -> None:
     """A sweep that was cut short is done; if another process reads the file, by the next start."""
-    if db.execute("SELECT 1 FROM unswept").fetchone():
+    if is_unswept(db):
         _swept(db)
 
 

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 from fedse.cli.app import start
 from fedse.committed import Exclusion
+from fedse.config.privacy import PrivacySection
 from fedse.config.schema import BufferSection, ClientSection, Config
 from fedse.report.facts import RunFacts, read_facts, with_distinct_labels
 from fedse.report.headline import headline
@@ -190,6 +191,18 @@ def test_a_pooled_run_does_not_claim_privacy(tmp_path: Path):
     run.close()
     head = headline(read_facts(run.path, clock=lambda: 1.0))
     assert {tile.label: tile.value for tile in head.tiles}["raw data shared"] == "all"
+
+
+def test_protections_are_told_as_the_settings_have_them(tmp_path: Path):
+    plain = made_up(tmp_path, rounds=1, clients={"a": "maze"})
+    noisy = plain.config.model_copy(update={"privacy": PrivacySection(epsilon=8.0)})
+    none = "There is no differential privacy or secure aggregation in this run."
+    assert none in render([plain], now=NOW)
+    page = render([replace(plain, config=noisy)], now=NOW)
+    assert none not in page
+    assert "Differential privacy: on. Secure aggregation: off." in page
+    both = render([plain, replace(plain, config=noisy, label="other")], now=NOW)
+    assert "Differential privacy: in 1 of 2 runs. Secure aggregation: in 0 of 2 runs." in both
 
 
 def test_a_run_that_has_not_begun_has_a_page(tmp_path: Path):

@@ -164,6 +164,19 @@ def test_audits_come_at_first_then_every_so_many_rounds_and_after_each_failure(t
     assert toy.audited == [1, 4, 5, 8]
 
 
+def test_a_gate_that_asks_about_the_same_round_neither_hides_nor_inherits_an_audit(toy: Audited):
+    toy.rule(every=3)
+    toy.finds[4] = LOUD
+    for round in range(1, 9):
+        toy.ask(round)
+        judged = request_for(round).model_copy(update={"train": False})
+        data = toy_adapter(SPEC, round).to_bytes()
+        reply = serve_module.serve(judged, data, toy.site, CONFIG, emit=silent)
+        assert (reply.fault, reply.stats.eval_played) == (Fault.NONE, 4)
+    assert toy.audited == [1, 4, 5, 8]
+    assert verify_ledger(toy.home / FILE).finding is None
+
+
 def test_a_site_that_missed_the_round_of_its_audit_makes_up_for_it(toy: Audited):
     toy.rule(every=3)
     for round in (1, 2, 6, 7):

@@ -1,5 +1,6 @@
 """A site forgets a person: its own files, its ledger, what it learns from next."""
 
+import json
 import os
 from contextlib import closing
 from pathlib import Path
@@ -62,6 +63,18 @@ def test_everything_that_came_of_it_is_named_and_what_is_ours_is_gone(tmp_path: 
         assert told.answers == (3, 4)
         # What was answered is answered with the same bytes.
         assert answer(site, given, 4) == sent[4]
+
+
+@pytest.mark.parametrize("name", ["Zoë Quill", 'Ann "Nan" Lee', "Łukasz\\"])
+def test_a_name_is_found_in_other_files_as_text_and_as_json(tmp_path: Path, name: str):
+    given = config()
+    with closing((site := open_people(given, tmp_path)).buffer):
+        (tmp_path / "1.log").write_text(f"an error about {name}", encoding="utf-8")
+        (tmp_path / "2.jsonl").write_text(json.dumps({"said": name}))
+        (tmp_path / "3.jsonl").write_text(json.dumps([name], ensure_ascii=False), encoding="utf-8")
+        (tmp_path / "4.log").write_text("an error about nobody")
+        told = look_for(name, site.buffer, tmp_path, given)
+    assert [file.name for file in told.elsewhere] == ["1.log", "2.jsonl", "3.jsonl"]
 
 
 def test_the_ledger_has_one_line_without_the_name(tmp_path: Path):

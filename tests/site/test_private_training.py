@@ -37,6 +37,7 @@ from fedse.site.private_training import (
 )
 from fedse.site.serve import serve
 from fedse.store.database import Database
+from fedse.store.privacy_journal import PrivacyJournal
 from fedse.testing import CoinWorld, open_toy_site, toy_adapter, toy_spec
 from fedse.types import Adapter, ClientStats, Fitted, Task, Trajectory
 
@@ -198,6 +199,17 @@ def test_with_the_answer_the_secret_is_gone_and_no_byte_of_it_stays(tmp_path: Pa
     assert secrets[0] not in repr(reply).encode()
 
 
+def test_a_secret_that_a_crash_left_beside_its_answer_is_gone_when_that_leaves(tmp_path: Path):
+    site, journal = opened(tmp_path), PrivacyJournal
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(journal, "forget_secrets", lambda *given, **named: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            ask(site, 1)
+    assert site.buffer.outbox.privacy.is_under_way("toy", 1)
+    assert ask(site, 1).adapter is not None
+    assert not site.buffer.outbox.privacy.is_under_way("toy", 1)
+
+
 def test_an_evaluation_in_between_leaves_the_secret_of_a_lost_fit(tmp_path: Path):
     site = opened(tmp_path)
     broken = replace(site, fit=lambda *given: (_ for _ in ()).throw(RunError("lost")))
@@ -232,6 +244,32 @@ def test_rounds_that_were_answered_without_noise_end_the_budget(tmp_path: Path):
     assert ask(between, 3).fault == Fault.PRIVACY_SPENT
     assert told(before) == told(between) == math.inf
     assert len(charges(before)) == 1
+
+
+def test_no_later_question_hides_an_answer_without_noise(tmp_path: Path):
+    """A gate asks about the same round again, and its answer takes the place of the first."""
+    plain = with_settings(CONFIG, {"privacy.epsilon": None})
+    site = opened(tmp_path)
+    ask(site, 1, plain)
+    ask(site, 1, plain, adapter=8, train=False, evaluate=True)
+    assert ask(site, 2).fault == Fault.PRIVACY_SPENT
+    assert told(site) == math.inf
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_a_charge_does_not_cover_an_answer_without_noise(tmp_path: Path, answered: bool):
+    """The owner switches noise off in a round that was charged, lost or answered before."""
+    plain = with_settings(CONFIG, {"privacy.epsilon": None})
+    site = opened(tmp_path)
+    if answered:
+        ask(site, 1)
+    else:
+        with pytest.raises(RunError):
+            ask(replace(site, fit=lambda *given: (_ for _ in ()).throw(RunError("lost"))), 1)
+    assert told(site) < 10
+    assert ask(site, 1, plain, adapter=8).adapter is not None
+    assert ask(site, 2).fault == Fault.PRIVACY_SPENT
+    assert told(site) == math.inf
 
 
 def test_a_site_without_a_budget_writes_no_journal(tmp_path: Path):

@@ -1,8 +1,12 @@
 """Episodes that were stored before redaction was switched on."""
 
+import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
+from fedse.errors import StoreError
 from fedse.store.buffer import Buffer, RolloutPart
 from fedse.types import Task, Trajectory, Turn
 
@@ -55,6 +59,22 @@ def test_no_byte_of_what_was_replaced_is_left(tmp_path: Path):
         assert buffer.rewrite() == 0
         assert buffer.part(RolloutPart("run", 3, "train", 0, "same"))[1] == episode("plain")
     assert not any(b"swordfish" in file.read_bytes() for file in tmp_path.iterdir())
+
+
+def test_a_reader_keeps_the_log_from_being_emptied_and_is_named(tmp_path: Path):
+    path = filled(tmp_path / "b.db")
+    with closing(Buffer(path, redact=hidden)) as buffer, closing(sqlite3.connect(path)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM trajectory").fetchone()
+        buffer._db.execute("PRAGMA busy_timeout = 10")
+        with pytest.raises(StoreError, match="being read"):
+            buffer.rewrite()
+        with pytest.raises(StoreError, match="being read"):
+            buffer.rewrite()
+        reader.rollback()
+    with closing(Buffer(path)):
+        # Whoever opens the file next finishes the work.
+        assert not any(b"swordfish" in file.read_bytes() for file in tmp_path.iterdir())
 
 
 def test_lessons_that_become_equal_are_one_and_stay_met_in_both_rounds(tmp_path: Path):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from fedse.config.storage import StorageSection
 from fedse.errors import StoreError
+from fedse.store import buffer_key
 from fedse.store.buffer_key import (
     coming,
     encrypt_buffer,
@@ -131,6 +132,27 @@ def test_an_old_buffer_is_encrypted_in_place_and_again_with_a_new_key(tmp_path: 
         rotate_key(path, key)
     assert key.read_text() != first
     assert not coming(key).exists()
+
+
+def test_bytes_that_a_reader_keeps_in_the_log_are_told_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def impatient(file: Path):
+        db = open_file(file)
+        db.execute("PRAGMA busy_timeout = 10")
+        return db
+
+    path, key = with_everything(tmp_path / "b.db"), tmp_path / "buffer.key"
+    monkeypatch.setattr(buffer_key, "open_file", impatient)
+    with closing(sqlite3.connect(path)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM trajectory").fetchone()
+        for _ in range(2):
+            with pytest.raises(StoreError, match="being read"):
+                encrypt_buffer(path, key)
+        assert PERSONS[1].encode() in bytes_of(path)
+    assert encrypt_buffer(path, key) == 0
+    assert PERSONS[1].encode() not in bytes_of(path)
 
 
 def test_the_right_key_or_a_reason(tmp_path: Path):
