@@ -7,9 +7,9 @@ from fedse.report.facts import RunFacts
 from fedse.results.alarms import rounds_text, standing_alarms
 from fedse.stats.rates import change, micro, rates
 
-CAVEAT = (
+DERIVED = (
     "An adapter is still derived from private data: published attacks rebuild text from adapter "
-    "updates. There is no differential privacy or secure aggregation in this run."
+    "updates."
 )
 
 
@@ -24,6 +24,8 @@ class Tile:
 class Headline:
     sentence: str
     tiles: list[Tile]
+    caveat: str
+    """What the adapters of this run can still give away, and to whom."""
     unsure: list[str] = field(default_factory=list)
     """What a reader must know before quoting the sentence."""
 
@@ -33,7 +35,19 @@ def headline(facts: RunFacts) -> Headline:
     return Headline(
         sentence=_sentence(facts),
         tiles=[*_success_tile(facts), _left_tile(facts), _raw_tile(facts), _run_tile(facts)],
+        caveat=_caveat(facts),
         unsure=_unsure(facts),
+    )
+
+
+def _caveat(facts: RunFacts) -> str:
+    """Noise is each site's own setting: a coordinator does not know who trains with it."""
+    secure, epsilon = facts.config.aggregate.secure, facts.config.privacy.epsilon
+    seen = "only the sum of all updates" if secure else "each client's adapter"
+    noise = "no noise" if epsilon is None else f"noise for an epsilon of {epsilon:g}"
+    return (
+        f"{DERIVED} The server saw {seen}. The settings of this run add {noise} (differential "
+        "privacy); what sites add by themselves is not known here."
     )
 
 
@@ -131,6 +145,9 @@ def _why_left_out(client: str, facts: RunFacts) -> str:
 
 def _absence(client: str, index: int, facts: RunFacts) -> str:
     """What became of the client when the adapter of round `index` was measured."""
+    joins = next(one.joins for one in facts.config.clients if one.name == client)
+    if joins > index + 1:
+        return f"it joined in round {joins}"
     # An adapter is measured in the round that follows it, the last one after the last round.
     result = next((r for r in facts.results if r.index == index + 1), facts.results[-1])
     excluded = {one.client: one for one in result.excluded}
