@@ -17,7 +17,7 @@ from fedse.cli.phrases import counted
 from fedse.cli.whiskers import ASCII, UNICODE, Signs, axis_over, tick_line, whisker
 from fedse.config.worlds import world_names
 from fedse.results.arms import differing
-from fedse.results.compare import ArmResult, Comparison, Contrast, sentence
+from fedse.results.compare import ArmResult, Comparison, Contrast, scope, sentence
 from fedse.stats.paired import Difference
 from fedse.stats.rates import Mean, Rate
 
@@ -114,16 +114,7 @@ def text_of(comparison: Comparison, *, width: int, signs: Signs) -> list[Line]:
     lines += [("", ""), *_rates(comparison, names, width, signs)]
     for contrast in comparison.contrasts:
         lines += [("", ""), *_difference(comparison, contrast, names, width, signs)]
-    return [*lines, ("", ""), *_wrapped(_reach(comparison), width)]
-
-
-def _reach(comparison: Comparison) -> str:
-    """What the intervals are about."""
-    if all(contrast.seeds == 1 for contrast in comparison.contrasts):
-        return "One seed: this is about these adapters. For the methods add runs: --set run.seed=1"
-    if any(contrast.unpaired for contrast in comparison.contrasts):
-        return "By counts, intervals are over games only: how much seeds differ is not in them."
-    return "Intervals of success are over games, those of differences over games and seeds."
+    return [*lines, ("", ""), *_wrapped(scope(comparison), width)]
 
 
 def _letter(number: int) -> str:

@@ -55,7 +55,7 @@ COLUMNS = (
     LiveColumn("held_out", "held-out", 10),
     LiveColumn("games", "games", 7),
     LiveColumn("buffer", "buffer", 6),
-    LiveColumn("env", "world", 10),
+    LiveColumn("env", "environment", 11),
     LiveColumn("loss", "loss", 6),
     LiveColumn("sent", "sent", 8),
 )

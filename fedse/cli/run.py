@@ -20,6 +20,7 @@ from fedse.cli.result import print_result
 from fedse.config.file import dump_config
 from fedse.config.methods import METHODS
 from fedse.config.schema import Config
+from fedse.config.shipped import SHIPPED
 from fedse.errors import ConfigError
 from fedse.events import Observer
 from fedse.observers.health import Sites
@@ -60,7 +61,7 @@ Track = Annotated[
 
 def run_verb(
     config: Annotated[
-        Path, Parameter(help="The experiment file (TOML), or demo, five-worlds, one-world.")
+        Path, Parameter(help=f"The experiment file (TOML), or one of {', '.join(SHIPPED)}.")
     ],
     /,
     *,

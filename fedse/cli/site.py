@@ -115,8 +115,9 @@ def _what_leaves(contents: "Preview") -> Iterator[str]:
 
     rotation = RotationRequest.model_fields
     yield "numbers (examples)"
+    longest = max(len(field.name) for field in contents.numbers)
     for field in contents.numbers:
-        yield f"  {field.name:<16}  {field.kind:<6}  {field.example}"
+        yield f"  {field.name:<{longest}}  {field.kind:<5}  {field.example}"
     kinds = tensor_kinds(contents.tensors)
     numbers = sum(alike.times * prod(alike.shape) for alike in kinds)
     yield ""
@@ -131,8 +132,9 @@ def _what_leaves(contents: "Preview") -> Iterator[str]:
     yield f"  {'all':<16}  {contents.bytes:>10}  (at most {contents.bytes_at_most})"
     yield f"\nFlower adds to a message: {', '.join(contents.envelope)}"
     yield "and to each request these headers (examples)"
+    longest = max(map(len, contents.headers))
     for name, value in contents.headers.items():
-        yield f"  {name:<16}  {value[:60]}"
+        yield f"  {name:<{longest}}  {value[:60]}"
     yield f"it asks for: {', '.join(contents.requests)}"
     yield f"if something breaks, instead of a reply: {'; or: '.join(contents.when_it_breaks)}"
     yield f"before that, once, sent by you: enrolment.json ({', '.join(contents.once)})"

@@ -21,17 +21,10 @@ from fedse.config.hardware import OWN_SECTIONS
 from fedse.config.keys import children, config_keys, suggest_key
 from fedse.config.lines import Location, toml_lines
 from fedse.config.schema import ClientSection, Config
+from fedse.config.shipped import SHIPPED
 from fedse.config.training import rivals
 from fedse.errors import ConfigError, MachineError
 from fedse.suggest import closest
-
-SHIPPED: Mapping[str, tuple[str, str]] = {
-    "demo": ("fedse", "demo.toml"),
-    "desk": ("fedse", "desk.toml"),
-    "five-worlds": ("fedse.reproduce", "five-worlds.toml"),
-    "one-world": ("fedse.reproduce", "one-world.toml"),
-}
-"""Experiments that come with the package: the package and the file in it."""
 
 
 class _Problem(NamedTuple):

@@ -1,10 +1,8 @@
 """The first screen: what the run achieved, how sure that is, and what left the clients."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fedse.aggregate.factors import largest_reply
-from fedse.config.schema import Config
 from fedse.report.facts import RunFacts
 from fedse.results.alarms import rounds_text, standing_alarms
 from fedse.stats.rates import change, micro, rates
@@ -26,25 +24,10 @@ class Tile:
 class Headline:
     sentence: str
     tiles: list[Tile]
+    caveat: str
+    """What the adapters of this run can still give away, and to whom."""
     unsure: list[str] = field(default_factory=list)
     """What a reader must know before quoting the sentence."""
-
-
-def caveat(configs: Sequence[Config]) -> str:
-    """What every reader must know, and which protections the settings of the runs ask for."""
-    noise, sums = (
-        [one.privacy.on for one in configs],
-        [one.aggregate.secure for one in configs],
-    )
-    if not any((*noise, *sums)):
-        return f"{DERIVED} There is no differential privacy or secure aggregation in this run."
-    return f"{DERIVED} Differential privacy: {_in(noise)}. Secure aggregation: {_in(sums)}."
-
-
-def _in(runs: Sequence[bool]) -> str:
-    if len(runs) == 1:
-        return "on" if runs[0] else "off"
-    return f"in {sum(runs)} of {len(runs)} runs"
 
 
 def headline(facts: RunFacts) -> Headline:
@@ -52,7 +35,19 @@ def headline(facts: RunFacts) -> Headline:
     return Headline(
         sentence=_sentence(facts),
         tiles=[*_success_tile(facts), _left_tile(facts), _raw_tile(facts), _run_tile(facts)],
+        caveat=_caveat(facts),
         unsure=_unsure(facts),
+    )
+
+
+def _caveat(facts: RunFacts) -> str:
+    """Noise is each site's own setting: a coordinator does not know who trains with it."""
+    secure, epsilon = facts.config.aggregate.secure, facts.config.privacy.epsilon
+    seen = "only the sum of all updates" if secure else "each client's adapter"
+    noise = "no noise" if epsilon is None else f"noise for an epsilon of {epsilon:g}"
+    return (
+        f"{DERIVED} The server saw {seen}. The settings of this run add {noise} (differential "
+        "privacy); what sites add by themselves is not known here."
     )
 
 
@@ -150,6 +145,9 @@ def _why_left_out(client: str, facts: RunFacts) -> str:
 
 def _absence(client: str, index: int, facts: RunFacts) -> str:
     """What became of the client when the adapter of round `index` was measured."""
+    joins = next(one.joins for one in facts.config.clients if one.name == client)
+    if joins > index + 1:
+        return f"it joined in round {joins}"
     # An adapter is measured in the round that follows it, the last one after the last round.
     result = next((r for r in facts.results if r.index == index + 1), facts.results[-1])
     excluded = {one.client: one for one in result.excluded}

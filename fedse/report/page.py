@@ -18,7 +18,7 @@ from fedse.errors import require_packages
 from fedse.report.charts import THEME
 from fedse.report.facts import RunFacts
 from fedse.report.figures import Figure, PageSection
-from fedse.report.headline import Headline, caveat, headline
+from fedse.report.headline import Headline, headline
 from fedse.report.sections import run_sections
 from fedse.report.several import comparison
 from fedse.report.tables import Cell, Column
@@ -54,7 +54,6 @@ def render(runs: Sequence[RunFacts], *, now: datetime) -> str:
         shared=shared,
         alone=alone,
         title=parts[0].facts.label if alone else f"{len(parts)} runs",
-        caveat=caveat([run.config for run in runs]),
         made=now.astimezone().isoformat(timespec="minutes"),
         policy=policy(scripts, style),
         scripts=scripts,

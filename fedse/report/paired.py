@@ -7,7 +7,7 @@ from fedse.errors import FedSEError
 from fedse.report.facts import RunFacts
 from fedse.report.figures import PageSection
 from fedse.report.tables import Cell, Column, Table
-from fedse.results.compare import Comparison, compare, sentence
+from fedse.results.compare import Comparison, compare, scope, sentence
 
 TITLE = "Which is better?"
 COLUMNS = (
@@ -34,13 +34,14 @@ def which_is_better(runs: Sequence[RunFacts]) -> PageSection:
     unpaired = {one.arm.label: one.unpaired for one in comparison.contrasts if one.unpaired}
     notes = [f"Counts only for {label}: {why}." for label, why in unpaired.items()]
     notes += [f"Note: {note}." for note in comparison.notes]
+    notes += [scope(comparison)]
     table = Table(COLUMNS, _rows(comparison))
     return PageSection("better", TITLE, " ".join(told), table=table, note=" ".join(notes))
 
 
 def _rows(comparison: Comparison) -> list[list[Cell]]:
     first = comparison.results[0]
-    nothing: list[Cell] = [None, None, None, "compared with"]
+    nothing: list[Cell] = [None, None, None, "the reference"]
     rows: list[list[Cell]] = [
         [first.arm.label, len(first.arm.runs), first.all.n, first.all.value, *nothing]
     ]

@@ -78,11 +78,20 @@ class Comparison(NamedTuple):
     notes: list[str]
 
 
+def scope(comparison: Comparison) -> str:
+    """What the intervals are about."""
+    if all(contrast.seeds == 1 for contrast in comparison.contrasts):
+        return "One seed: this is about these adapters. For the methods add runs: --set run.seed=1"
+    if any(contrast.unpaired for contrast in comparison.contrasts):
+        return "By counts, intervals are over games only: how much seeds differ is not in them."
+    return "Intervals of success are over games, those of differences over games and seeds."
+
+
 def compare(paths: Sequence[Path], *, round: int | None = None) -> Comparison:
     """Every arm of these runs, and each but the first against the first."""
     arms, notes = _comparable(arms_of(paths))
     if len({method_digest(arm.config) for arm in arms}) == 1:
-        notes += ["all have the same settings, so each run is an arm of its own"]
+        notes += ["all have the same settings, so each run is compared by itself"]
     measured = {run: counts(run, round) for arm in arms for run in arm.runs.values()}
     clients, lost = _common(arms, measured)
     notes += [f"left out, not measured in all runs: {', '.join(lost)}"] if lost else []

@@ -1,6 +1,7 @@
 """`fedse init` gives a folder that passes its own check and runs, from wherever it lies."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -90,6 +91,16 @@ def test_the_example_keeps_its_contract(made: Path) -> None:
     done = fedse(made, "env", "check", "env:MyEnv", "--json", "--tasks", "5")
     assert done.returncode == 0, done.stdout + done.stderr
     assert_all_kept(CheckReport.model_validate_json(done.stdout))
+
+
+def test_the_guide_shows_what_the_check_of_the_example_prints(tmp_path: Path) -> None:
+    scaffold(tmp_path / "mine", base="smollm2-135m")
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "bring-your-environment.md"
+    (block,) = re.findall(r"```text\n(ok .*?)```", page.read_text(), flags=re.DOTALL)
+    printed = fedse(tmp_path / "mine", "env", "check", "env:MyEnv").stdout.splitlines()
+    shown = [line for line in block.splitlines() if line != "..."]
+    assert len(shown) >= 8
+    assert [line for line in shown if line not in printed] == []
 
 
 def test_its_own_test_passes(made: Path) -> None:

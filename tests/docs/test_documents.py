@@ -53,6 +53,17 @@ def test_links_lead_somewhere(page: Path):
             assert inside, f"{page.name} links to {target}, which the site does not have"
 
 
+def test_the_index_leads_to_every_guide():
+    docs = ROOT / "docs"
+    linked = {target.resolve() for target, _ in links_in(docs / "index.md")}
+    guides = {
+        page
+        for room in ("tutorials", "how-to", "explanation")
+        for page in docs.glob(f"{room}/*.md")
+    }
+    assert guides - linked == set()
+
+
 def test_there_are_links_of_every_kind():
     """Else the test above would look at nothing."""
     assert links_in(ROOT / "README.md")

@@ -189,6 +189,8 @@ def test_the_whole_way_on_the_command_line(
     said = fedse("site", "preview")
     assert "fed.example.org:8443 and nowhere else" in said
     assert "can reveal parts of it" in said
+    numbers = said.partition("numbers (examples)\n")[2].partition("\n\n")[0].splitlines()
+    assert len({re.match(r"  \w+ +", line).end() for line in numbers}) == 1, "one column"
     enrolled = fedse("federation", "enrol", "site/enrolment.json")
     start_again = f"fedse federation start --dir {tmp_path / 'federation'}"
     assert f"is not running, this takes effect with: {start_again}" in enrolled

@@ -13,7 +13,6 @@ from types import SimpleNamespace
 
 from fedse.cli.app import start
 from fedse.committed import Exclusion
-from fedse.config.privacy import PrivacySection
 from fedse.config.schema import BufferSection, ClientSection, Config
 from fedse.report.facts import RunFacts, read_facts, with_distinct_labels
 from fedse.report.headline import headline
@@ -168,6 +167,12 @@ def test_a_client_that_was_not_there_at_the_start_is_told_so(tmp_path: Path):
     late = replace(facts, results=(first, *facts.results[1:]))
     (told,) = headline(late).unsure
     assert told == "b is left out: it was not measured at the start, absent in round 1."
+    joining = [
+        c.model_copy(update={"joins": 1 + 2 * (c.name == "b")}) for c in facts.config.clients
+    ]
+    config = late.config.model_copy(update={"clients": tuple(joining)})
+    (told,) = headline(replace(late, config=config)).unsure
+    assert told == "b is left out: it was not measured at the start, it joined in round 3."
 
 
 def test_the_run_of_a_federation_is_called_by_what_it_is_about(tmp_path: Path):
@@ -183,6 +188,19 @@ def test_the_run_of_a_federation_is_called_by_what_it_is_about(tmp_path: Path):
     assert "Run <b>triage</b>" in render([again], now=MADE)
 
 
+def test_the_caveat_says_what_the_server_saw_and_whether_there_is_noise(tmp_path: Path):
+    facts = made_up(tmp_path, rounds=1, clients=CLIENTS)
+    plain = headline(facts).caveat
+    assert "The server saw each client's adapter." in plain
+    assert "add no noise" in plain
+    aggregate = facts.config.aggregate.model_copy(update={"secure": True})
+    privacy = facts.config.privacy.model_copy(update={"epsilon": 8.0})
+    update = {"aggregate": aggregate, "privacy": privacy}
+    protected = headline(replace(facts, config=facts.config.model_copy(update=update))).caveat
+    assert "The server saw only the sum of all updates." in protected
+    assert "add noise for an epsilon of 8 " in protected
+
+
 def test_a_pooled_run_does_not_claim_privacy(tmp_path: Path):
     config = Config(
         buffer=BufferSection(pooled=True), clients=(ClientSection(name="a", env="maze"),)
@@ -191,18 +209,6 @@ def test_a_pooled_run_does_not_claim_privacy(tmp_path: Path):
     run.close()
     head = headline(read_facts(run.path, clock=lambda: 1.0))
     assert {tile.label: tile.value for tile in head.tiles}["raw data shared"] == "all"
-
-
-def test_protections_are_told_as_the_settings_have_them(tmp_path: Path):
-    plain = made_up(tmp_path, rounds=1, clients={"a": "maze"})
-    noisy = plain.config.model_copy(update={"privacy": PrivacySection(epsilon=8.0)})
-    none = "There is no differential privacy or secure aggregation in this run."
-    assert none in render([plain], now=NOW)
-    page = render([replace(plain, config=noisy)], now=NOW)
-    assert none not in page
-    assert "Differential privacy: on. Secure aggregation: off." in page
-    both = render([plain, replace(plain, config=noisy, label="other")], now=NOW)
-    assert "Differential privacy: in 1 of 2 runs. Secure aggregation: in 0 of 2 runs." in both
 
 
 def test_a_run_that_has_not_begun_has_a_page(tmp_path: Path):
@@ -275,6 +281,7 @@ def test_several_runs_are_told_which_is_better(tmp_path: Path):
     assert section.lead.startswith("y is worse than x by 0.69")
     assert section.table is not None
     assert [row[:4] for row in section.table.rows] == [["x", 1, 16, 0.9375], ["y", 1, 16, 0.25]]
+    assert section.note.endswith("For the methods add runs: --set run.seed=1")
     alone = which_is_better(facts[:1])  # type: ignore[arg-type]
     assert alone.lead == "These runs cannot be compared: expected at least 2 runs, got 1."
 
