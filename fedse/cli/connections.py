@@ -1,6 +1,5 @@
 """What `fedse federation start` says of its sites: who came, who fell silent, who is missing."""
 
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -112,7 +111,7 @@ def connections_told(federation: "Federation", *, tell: Tell) -> Iterator[None]:
     def watch() -> None:
         while not ended.wait(PERIOD):
             # What is only told must not end what it is told of.
-            with suppress(FedSEError, OSError, sqlite3.Error):
+            with suppress(FedSEError, OSError):
                 look()
 
     thread = threading.Thread(target=watch, daemon=True)

@@ -14,6 +14,7 @@ from fedse.cli.federation_options import HERE, Folder, require_flower
 from fedse.cli.phrases import clock_time, waiting_text
 from fedse.committed import RoundResult
 from fedse.config.schema import Config
+from fedse.errors import StoreError, boundary
 from fedse.ledger.chain import FILE as LEDGER
 from fedse.stats.rates import micro, rates
 from fedse.store.run import Pardon
@@ -51,7 +52,9 @@ class Committed(NamedTuple):
 
 
 def read_committed(run_dir: Path) -> Committed:
-    with closing(open_run(run_dir, clock=time.time)) as run:
+    """What the run has come to, though a server may be writing it."""
+    opened = closing(open_run(run_dir, clock=time.time))
+    with boundary(StoreError, f"run {run_dir}"), opened as run:
         results = list(run.results())
         evals = {one.index: run.evals(one.index) for one in results[-LAST_ROUNDS:]}
         return Committed(run.config, results, run.pardons(), evals)
