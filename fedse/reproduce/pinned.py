@@ -68,7 +68,7 @@ NEWCOMER_ALONE = {"run.rounds": 5, "warmstart.rounds": 0}
 
 
 def _newcomer(rounds: int, *, alone: bool) -> TableArm:
-    many = f"after {rounds} rounds" if rounds else "at once"
+    many = f"after {rounds} round{'s' * (rounds > 1)}" if rounds else "at once"
     if alone:
         return TableArm(
             f"alone, {many}",
@@ -111,8 +111,8 @@ def _attacked(kind: str, count: int, *, gate: bool) -> TableArm:
     )
 
 
-def _honest(label: str, **settings: object) -> TableArm:
-    return TableArm(label, settings={**UNDER_ATTACK, **settings}, world="one-world")
+def _honest(label: str, world: World = "one-world", **settings: object) -> TableArm:
+    return TableArm(label, settings={**UNDER_ATTACK, **settings}, world=world)
 
 
 ATTACKS = tuple(
@@ -213,9 +213,12 @@ TABLES: Mapping[str, PinnedTable] = {
             _honest("honest, gate", **GATE),
             _honest("three honest alone")._replace(without=SITES[:2]),
             *ATTACKS,
+            _honest("five worlds, honest", "five-worlds", **NOT_PERSONAL),
+            _honest("five worlds, honest, gate", "five-worlds", **NOT_PERSONAL, **GATE),
         ),
         (
             Question("honest, gate", "honest"),
+            Question("five worlds, honest, gate", "five worlds, honest"),
             *(Question(f"{kind}, 2 of 5, gate", "three honest alone") for kind in HARMS),
             *(Question(f"{kind}, 2 of 5, gate", f"{kind}, 2 of 5") for kind in HARMS),
         ),

@@ -310,7 +310,7 @@ REFUSED = {
     "goal": ({"aggregate": {"goal": 4}}, "closes a round", "aggregate.goal = 0"),
     "accusing": (
         {**GATED, "gate": {"episodes": GAMES, "liars": 1}},
-        "compares the votes",
+        "compares votes",
         "gate.accuse = false",
     ),
     "pooled": ({"buffer": {"pooled": True}}, "in one place", "engine local"),
