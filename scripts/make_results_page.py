@@ -76,6 +76,10 @@ def transfer() -> str:
     )
 
 
+LETTER = 5.6
+"""Pixels that a letter of a label takes, on average."""
+
+
 def draw(results: dict[str, TableResult], folder: Path) -> None:
     for name, result in results.items():
         (folder / f"{name}.svg").write_text(svg_of(figure(result)))
@@ -116,7 +120,9 @@ def _whiskers(
     rows: list[dict[str, Any]], name: str, title: str, colour: str, *, zero: bool
 ) -> dict[str, Any]:
     y = {"field": name, "type": "nominal", "sort": None, "title": None}
-    y["axis"] = {"labelLimit": 320, "ticks": False, "domain": False}
+    # Where no browser measures them, labels are taken for narrower than they are, and cut off.
+    extent = LETTER * max(len(row[name]) for row in rows)
+    y["axis"] = {"labelLimit": 400, "ticks": False, "domain": False, "minExtent": extent}
     scale = {"zero": False, "nice": True}
     x = {"field": "low", "type": "quantitative", "title": title, "scale": scale}
     value = {"field": "value", "type": "quantitative", "title": title}

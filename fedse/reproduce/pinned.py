@@ -14,6 +14,7 @@ from fedse.reproduce.tables import Gap, PinnedTable, Question, TableArm, World
 A_SITES_STEPS = {"train.steps": 16}
 # The longest updates are shortened, as they are unless a file says otherwise.
 UNDER_ATTACK = {"run.rounds": 6, "aggregate.clip": "median"}
+NOTHING: Mapping[str, object] = {}
 NOT_PERSONAL = {"personal.steps": 0}
 GATE = {"splits.validation": 0.2, "gate.episodes": 40, "gate.liars": 2}
 SITES = tuple(f"maze-{number}" for number in range(1, 6))
@@ -111,7 +112,9 @@ def _attacked(kind: str, count: int, *, gate: bool) -> TableArm:
     )
 
 
-def _honest(label: str, world: World = "one-world", **settings: object) -> TableArm:
+def _honest(
+    label: str, settings: Mapping[str, object] = NOTHING, *, world: World = "one-world"
+) -> TableArm:
     return TableArm(label, settings={**UNDER_ATTACK, **settings}, world=world)
 
 
@@ -205,16 +208,17 @@ TABLES: Mapping[str, PinnedTable] = {
             Question("200 tasks: together", "200 tasks: alone"),
         ),
         ("joined, at once", "alone, at once"),
+        seeds=3,
     ),
     "attack": PinnedTable(
         "Members that do harm within the rules: what does the gate stop?",
         (
             _honest("honest"),
-            _honest("honest, gate", **GATE),
+            _honest("honest, gate", GATE),
             _honest("three honest alone")._replace(without=SITES[:2]),
             *ATTACKS,
-            _honest("five worlds, honest", "five-worlds", **NOT_PERSONAL),
-            _honest("five worlds, honest, gate", "five-worlds", **NOT_PERSONAL, **GATE),
+            _honest("five worlds, honest", NOT_PERSONAL, world="five-worlds"),
+            _honest("five worlds, honest, gate", {**NOT_PERSONAL, **GATE}, world="five-worlds"),
         ),
         (
             Question("honest, gate", "honest"),
