@@ -5,18 +5,15 @@ one of two. A few that agree among themselves only do not stand in the middle of
 their updates are.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import combinations
-from math import sqrt
 from statistics import median, median_high
 from typing import NamedTuple
 
-import numpy as np
+from fedse.aggregate.drift import Load
+from fedse.aggregate.norms import distance, update_product
+from fedse.types import Adapter
 
-from fedse.aggregate.norms import CACHED, blocks
-from fedse.types import Adapter, FloatVector
-
-Load = Callable[[], Adapter]
 AGAINST = -0.05
 """A smaller agreement is opposition. Cosines of unrelated updates of n numbers are about
 1 / sqrt(n) away from 0, which is less than 0.01 for any real adapter."""
@@ -35,11 +32,11 @@ def stances_of(current: Adapter, votes: Mapping[str, Load]) -> dict[str, Stance]
     """How every voter stands to the others."""
     updates = {client: load().vector for client, load in votes.items()}
     start = current.vector
-    lengths = {client: sqrt(_product(start, vote, vote)) for client, vote in updates.items()}
+    lengths = {client: distance(start, vote) for client, vote in updates.items()}
     cosines: dict[str, list[float]] = {client: [] for client in updates}
     for one, other in combinations(updates, 2):
         both = lengths[one] * lengths[other]
-        cosine = _product(start, updates[one], updates[other]) / both if both else 0.0
+        cosine = update_product(start, updates[one], updates[other]) / both if both else 0.0
         cosines[one].append(cosine)
         cosines[other].append(cosine)
     return {
@@ -67,12 +64,3 @@ def far_away(stances: Mapping[str, Stance], times: float) -> frozenset[str]:
     """Those whose update is more than `times` as long as the median one."""
     middle = median(one.length for one in stances.values()) if stances else 0.0
     return frozenset(client for client, one in stances.items() if one.length > times * middle)
-
-
-def _product(start: FloatVector, one: FloatVector, other: FloatVector) -> float:
-    """The scalar product of two updates of `start`; the same bits on any number of cores."""
-    total = 0.0
-    for part in blocks(start.size, CACHED):
-        here = start[part].astype(np.float64)
-        total += float(np.dot(one[part] - here, other[part] - here))
-    return total

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedse.aggregate.low_rank import A_NAME, B_NAME
-from fedse.aggregate.norms import CACHED, Wide, blocks, distance
+from fedse.aggregate.norms import Wide, distance, update_product
 from fedse.committed import Drift
 from fedse.types import Adapter, AdapterSpec, FloatVector
 
@@ -106,10 +106,4 @@ def _product_square(left: Wide, right: Wide) -> float:
 
 def _cosine(start: FloatVector, end: FloatVector, vote: FloatVector, lengths: float) -> float:
     """`lengths` is the product of both updates' lengths."""
-    if not lengths:
-        return 0.0
-    dot = 0.0
-    for part in blocks(start.size, CACHED):
-        here = start[part].astype(np.float64)
-        dot += float(np.dot(end[part] - here, vote[part] - here))
-    return dot / lengths
+    return update_product(start, end, vote) / lengths if lengths else 0.0

@@ -57,14 +57,10 @@ def judge(
 
     If nothing changed and nobody lies, an adapter is refused with a probability of at most `level`.
     """
-    both = sorted(
-        site for site in before.keys() & after.keys() if before[site].played and after[site].played
-    )
-    if len(both) <= 2 * liars:
+    pairs = _pairs(before, after)
+    if len(pairs) <= 2 * liars:
         return GateVerdict(0.0, 0.0, 0)
-    pairs = [(before[site], after[site]) for site in both]
-    change = trimmed_mean([a.won / a.played - b.won / b.played for b, a in pairs], liars)
-    return GateVerdict(change, _chance_bound(pairs, liars, level, seed), len(both))
+    return GateVerdict(_change(pairs, liars), _chance_bound(pairs, liars, level, seed), len(pairs))
 
 
 def harm_of(
@@ -85,14 +81,28 @@ def harm_of(
     judges = {site: won for site, won in without.items() if site not in accused}
     left = max(0, liars - len(accused))
     judged = judge(judges, whole, liars=left, level=level, seed=seed)
-    everybody = judge(without, whole, liars=liars, level=level, seed=seed)
+    all_pairs = _pairs(without, whole)
+    seen = len(all_pairs) > 2 * liars and _change(all_pairs, liars) < 0
     decided = judged.sites > 0
     return Harm(
         change=judged.change,
         bound=judged.bound,
-        proven=decided and judged.change < judged.bound and everybody.change < 0,
+        proven=decided and judged.change < judged.bound and seen,
         helps=decided and judged.change > -judged.bound,
     )
+
+
+def _pairs(before: Mapping[str, Won], after: Mapping[str, Won]) -> list[tuple[Won, Won]]:
+    """The counts of every site that played with both adapters."""
+    return [
+        (before[site], after[site])
+        for site in sorted(before.keys() & after.keys())
+        if before[site].played and after[site].played
+    ]
+
+
+def _change(pairs: Sequence[tuple[Won, Won]], liars: int) -> float:
+    return trimmed_mean([a.won / a.played - b.won / b.played for b, a in pairs], liars)
 
 
 def trimmed_mean(values: Sequence[float], dropped: int) -> float:

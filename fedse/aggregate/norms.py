@@ -50,3 +50,12 @@ def distance_by_blocks(here: FloatVector, there: Callable[[slice], FloatVector |
         step -= here[part]
         total = _add_squares(total, step)
     return math.sqrt(total)
+
+
+def update_product(start: FloatVector, one: FloatVector, other: FloatVector) -> float:
+    """The scalar product of two updates of `start`; the same bits on any number of cores."""
+    total = 0.0
+    for part in blocks(start.size, CACHED):
+        here = start[part].astype(np.float64)
+        total += float(np.dot(one[part] - here, other[part] - here))
+    return total

@@ -43,8 +43,9 @@ def gate(panel: "PlayingSites", current: Adapter, merge: Merge, stances: Stances
     whole = merge(frozenset())
     if not whole.voters:
         return Gated(whole, _record(panel.judge(before, whole.adapter), refused=False))
-    suspects = _suspects(panel, current, merge, stances(whole) if panel.accuses else {})
-    kept = merge(suspects) if suspects else whole
+    suspects, kept = frozenset[str](), whole
+    if panel.accuses:
+        suspects, kept = _without_harm(panel, current, whole, merge, stances(whole))
     first = panel.judge(before, kept.adapter)
     if first.accepted:
         return Gated(_naming(kept, suspects), _record(first, refused=False))
@@ -63,27 +64,31 @@ def gate(panel: "PlayingSites", current: Adapter, merge: Merge, stances: Stances
     return Gated(stays, _record(first, refused=True))
 
 
-def _suspects(
-    panel: "PlayingSites", current: Adapter, merge: Merge, stances: Mapping[str, Stance]
-) -> frozenset[str]:
-    """Who went too far, and those of the others whose updates harm the rest; at most `liars`."""
+def _without_harm(
+    panel: "PlayingSites",
+    current: Adapter,
+    whole: Merged,
+    merge: Merge,
+    stances: Mapping[str, Stance],
+) -> tuple[frozenset[str], Merged]:
+    """Who went too far or harms the others, at most `liars` of them, and the merge without them."""
     far = far_away(stances, panel.extreme)
     far = far if len(far) <= panel.liars else frozenset()
     near = {client: one for client, one in stances.items() if client not in far}
-    whole, against = merge(far), opposed(near)
-    worst, found = 0.0, far
-    asked = least_agreeing(near, panel.liars - len(far), suspected=panel.suspected)
+    judged, against = merge(far) if far else whole, opposed(near)
+    worst, found, kept = 0.0, far, judged
+    asked = least_agreeing(near, panel.liars - len(far), suspected=panel.suspected())
     for accused in asked:
         rest = merge(far | accused)
         if not rest.voters:
             continue
-        idle = partway(current, rest.adapter, len(rest.voters) / len(whole.voters))
-        harm = panel.harm(accused, idle, whole.adapter)
+        idle = partway(current, rest.adapter, len(rest.voters) / len(judged.voters))
+        harm = panel.harm(accused, idle, judged.adapter)
         # Of two groups the smaller one, unless the larger does clearly more harm.
         more = harm.proven and harm.change < worst + harm.bound / 2
         if more or (accused == against and not harm.helps):
-            worst, found = harm.change, far | accused
-    return found
+            worst, found, kept = harm.change, far | accused, rest
+    return found, kept
 
 
 def partway(start: Adapter, end: Adapter, share: float) -> Adapter:
@@ -103,10 +108,12 @@ class PlayingSites:
         self.liars = max(0, run.config.gate.liars - out)
         self.accuses = run.config.gate.accuse and self.liars > 0
         self.extreme = run.config.gate.extreme
-        self.suspected = Counter(
-            one.client for past in run.results() for one in past.excluded if one.kind == "suspected"
-        )
         self.moments = run.moments(index - 1)
+
+    def suspected(self) -> Mapping[str, int]:
+        """Client -> rounds so far in which its vote was left out."""
+        excluded = (one for past in self._run.results() for one in past.excluded)
+        return Counter(one.client for one in excluded if one.kind == "suspected")
 
     def judge(self, before: dict[str, Won], adapter: Adapter) -> GateVerdict:
         settings = self._run.config.gate

@@ -34,7 +34,7 @@ from fedse.federation.invite import Invite, fingerprint, public_hex, write_invit
 from fedse.federation.keys import AUTHORITY_KEY, Identity, make_identity
 from fedse.federation.nginx import nginx_config
 from fedse.store.files import OWNER_ONLY, from_backup, write_durably
-from fedse.store.lock import in_turn
+from fedse.store.lock import one_command
 from fedse.store.run_folder import create_run, open_run
 from fedse.types import Record
 
@@ -244,12 +244,8 @@ def revoked_in(run: Path) -> frozenset[str]:
 @contextmanager
 def changing_list(folder: Path) -> Iterator[None]:
     """No other command changes the list meanwhile, so none can undo what another one did."""
-    busy = f"another command has been changing {folder / LIST} for {LIST_SECONDS:.0f} s"
-    lock = folder / ".enrolment.lock"
-    with (
-        in_turn(lock, seconds=LIST_SECONDS, busy=busy, hint=f"wait for it, or end it: lsof {lock}"),
-        hints_name(folder),
-    ):
+    lock, doing = folder / ".enrolment.lock", f"changing {folder / LIST}"
+    with one_command(lock, seconds=LIST_SECONDS, doing=doing), hints_name(folder):
         yield
 
 

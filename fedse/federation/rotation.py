@@ -27,7 +27,7 @@ from fedse.federation.home import Home
 from fedse.federation.invite import MAX_BYTES
 from fedse.federation.keys import PRESENCE, NodeKey, make_node_key
 from fedse.store.files import OWNER_ONLY, write_durably
-from fedse.store.lock import in_turn
+from fedse.store.lock import one_command
 from fedse.types import Record, canonical_json
 
 ROTATE_PURPOSE = b"fedse key rotation 1\n"
@@ -104,11 +104,8 @@ def finish_rotation(home: Home) -> bool:
 @contextmanager
 def _alone(home: Path) -> Iterator[None]:
     """No other command handles the keys: one that ends a rotation could remove the next key."""
-    busy = f"another command has been handling the keys in {home} for {KEYS_SECONDS:.0f} s"
-    lock = home / ".rotation.lock"
-    with in_turn(
-        lock, seconds=KEYS_SECONDS, busy=busy, hint=f"wait for it, or end it: lsof {lock}"
-    ):
+    lock, doing = home / ".rotation.lock", f"handling the keys in {home}"
+    with one_command(lock, seconds=KEYS_SECONDS, doing=doing):
         yield
 
 

@@ -32,6 +32,14 @@ def in_turn(lock: Path, *, seconds: float, busy: str, hint: str) -> Iterator[Non
         yield
 
 
+@contextmanager
+def one_command(lock: Path, *, seconds: float, doing: str) -> Iterator[None]:
+    """No other command is `doing` this; whoever waits longer than `seconds` learns what to end."""
+    busy = f"another command has been {doing} for {seconds:.0f} s"
+    with in_turn(lock, seconds=seconds, busy=busy, hint=f"wait for it, or end it: lsof {lock}"):
+        yield
+
+
 def take_lock(file: BinaryIO, how: int, *, seconds: float, every: float) -> bool:
     """Whether the lock of kind `how` (shared or exclusive) on `file` was taken within `seconds`."""
     return wait_until(lambda: _try_lock(file, how), seconds=seconds, every=every)

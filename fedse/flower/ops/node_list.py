@@ -10,7 +10,7 @@ from fedse.federation.keys import public_pem
 from fedse.flower.ops.commands import command
 from fedse.flower.ops.superlink import CONNECTION, START_SECONDS
 from fedse.processes.group import Processes
-from fedse.store.lock import in_turn
+from fedse.store.lock import one_command
 
 
 class KnownNode(NamedTuple):
@@ -36,9 +36,8 @@ def register_enrolled(federation: Federation, processes: Processes) -> None:
     The SuperLink is asked who is registered: a list of our own could be wrong after a kill. Of two
     commands that change the list at once, the second waits for the first and finds its work done.
     """
-    lock, seconds = federation.path / ".nodes.lock", 2 * START_SECONDS
-    busy = f"another command has been registering sites for {seconds:.0f} s"
-    with in_turn(lock, seconds=seconds, busy=busy, hint=f"wait for it, or end it: lsof {lock}"):
+    lock = federation.path / ".nodes.lock"
+    with one_command(lock, seconds=2 * START_SECONDS, doing="registering sites"):
         _register_enrolled(federation, processes)
 
 
