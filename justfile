@@ -11,7 +11,7 @@ lint:
     .venv/bin/ruff format --check .
     .venv/bin/mypy
 
-fast := "not slow and not federated and not reproduction"
+fast := "not slow and not federated and not long"
 
 test:
     {{python}} -m pytest -m "{{fast}}" -n 2 --dist worksteal
@@ -28,12 +28,15 @@ mutations:
 on version:
     python{{version}} -m venv .venv-{{version}}
     .venv-{{version}}/bin/pip install -c .ci/constraints.txt torch==2.13.0 -e ".[all,dev]"
-    .venv-{{version}}/bin/python -m pytest -m "not slow and not federated and not reproduction" -n 2
+    .venv-{{version}}/bin/python -m pytest -m "not slow and not federated and not long" -n 2
 
 check: lint
-    {{python}} -m pytest -m "not federated and not reproduction" -n 2
-    {{python}} -m pytest -m federated
-    {{python}} -m pytest -m reproduction
+    {{python}} -m pytest -m "not federated and not long" -n 2
+    {{python}} -m pytest -m "federated and not long"
+
+# What takes minutes of both cores each, and is not in `check`.
+long:
+    .ci/long
 
 docs:
     .venv/bin/zensical build --clean --strict

@@ -31,14 +31,23 @@ def run_seed(seed: int, out: Path) -> dict[str, Any]:
     cpu, wall = children_cpu_seconds() - before, time.monotonic() - started
     events = [json.loads(line) for line in told.stdout.decode().splitlines()]
     result = next(event for event in events if event["event"] == "result")
-    spent = {"wall_seconds": round(wall, 1), "cpu_seconds": round(cpu, 1)}
-    return {"seed": seed, "all": result["all"], "alarms": result["alarms"], **spent, **events[-1]}
+    compared = events[-1]
+    return {
+        "seed": seed,
+        "together_minus_alone": compared["all"],
+        "alarms": result["alarms"],
+        "wall_seconds": round(wall, 1),
+        "cpu_seconds": round(cpu, 1),
+        "clients": compared["clients"],
+        "together": Path(compared["together"]).name,
+        "alone": {client: Path(path).name for client, path in compared["alone"].items()},
+    }
 
 
-def over_seeds(seeds: list[dict[str, Any]]) -> dict[str, Any]:
+def over_seeds(seeds: list[dict[str, Any]], out: Path) -> dict[str, Any]:
     """The gain since the first measurement and the difference from working alone."""
     runs = [
-        SeedRuns(Path(one["together"]), {c: Path(path) for c, path in one["alone"].items()})
+        SeedRuns(out / one["together"], {c: out / name for c, name in one["alone"].items()})
         for one in seeds
     ]
     compared = together_or_alone(*runs)
@@ -67,13 +76,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("result", type=Path)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     args = parser.parse_args()
     seeds = json.loads(args.result.read_text())["seeds"] if args.result.is_file() else []
-    for seed in range(len(seeds), args.seeds):
+    done = {one["seed"] for one in seeds}
+    for seed in [seed for seed in args.seeds if seed not in done]:
         seeds.append(run_seed(seed, args.out))
-        found = {"seeds": seeds, "over_seeds": over_seeds(seeds)}
-        found["customer"] = one_customer(Path(seeds[0]["together"]))
+        found = {"seeds": seeds, "over_seeds": over_seeds(seeds, args.out)}
+        found["customer"] = one_customer(args.out / seeds[0]["together"])
         args.result.write_text(json.dumps(found, indent=1) + "\n")
         print(seed, json.dumps(found["over_seeds"]), seeds[-1]["cpu_seconds"], flush=True)
 

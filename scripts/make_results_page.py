@@ -51,16 +51,7 @@ def page(results: dict[str, TableResult], reading: str) -> str:
         parts.append(smollm2_section.section())
     if leakage_section.FOUND.is_file():
         parts.append(leakage_section.section())
-    return "\n".join([*parts, transfer(), *unpublished(results)])
-
-
-def unpublished(results: dict[str, TableResult]) -> list[str]:
-    """A section on the tables that have no published figures, if there are any."""
-    lacking = [name for name in TABLES if name not in results]
-    if not lacking:
-        return []
-    rows = [f"- `fedse reproduce {name}`: {TABLES[name].title}" for name in lacking]
-    return ["## Tables without published figures\n", *rows, ""]
+    return "\n".join([*parts, transfer()])
 
 
 def transfer() -> str:

@@ -73,8 +73,10 @@ def main() -> None:
 
 def start_in_tens(here: Field, *, spare: float, out: Path) -> Any:
     """Figures after each ten sites whose workers wait; no more are started when memory is short."""
+    needed = 0.0
     for start in range(0, len(here.sites), TEN):
-        if psutil.virtual_memory().available < spare:
+        available = psutil.virtual_memory().available
+        if available - needed < spare:
             return
         ten, began = here.sites[start : start + TEN], time.monotonic()
         for site in ten:
@@ -85,6 +87,8 @@ def start_in_tens(here: Field, *, spare: float, out: Path) -> Any:
             "seconds": round(time.monotonic() - began),
             **waiting(here),
         }
+        # The next ten will need as much.
+        needed = available - psutil.virtual_memory().available
         out.write_text(json.dumps(figures) + "\n")
         print(json.dumps(figures), flush=True)
         yield figures

@@ -27,7 +27,7 @@ from queue import SimpleQueue
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = ROOT / "scripts" / "mutations.toml"
 COPIED = ("fedse", "tests", "scripts", "docs", "examples", "configs", "packaging", "deploy", ".ci")
-FAST = "not slow and not federated and not reproduction"
+FAST = "not slow and not federated and not long"
 SECONDS = 300
 FAILED = 1
 """pytest's exit code where tests ran and some failed; any other code proves nothing."""

@@ -14,6 +14,7 @@ from fedse.errors import (
     is_installed,
     require_packages,
 )
+from fedse.models.number_format import FIX, SLOW, only_imitated
 from fedse.site.rehearsal import foreseen, require_prompt_fits
 from fedse.tree.settings import regions_of, require_composable
 
@@ -85,4 +86,6 @@ def rehearse(config: Config) -> list[str]:
         require_prompt_fits(make, encoder, config, client)
         alarms = foreseen(make, encoder, config, client)
         warnings += [f"{alarm.text}; next: {alarm.next}" for alarm in alarms]
+    if only_imitated(config.trainer):
+        warnings.append(f"{SLOW}; {FIX}")
     return warnings

@@ -1,6 +1,7 @@
 """An ordinary Flower app that moves the bytes of a round of ours and does nothing else.
 
-Every node receives one array and answers with another of the same size; the server takes the mean.
+Every node receives one array and answers with another of the same size, after as many seconds as it
+is told to wait; the server takes the mean.
 It is written out as text because it is not ours to import: Flower runs it from its bundle.
 """
 
@@ -30,6 +31,7 @@ clientapp = "{APP}.client:app"
 nodes = 1
 rounds = 1
 numbers = 1
+seconds = 0.0
 marks = ""
 """
 
@@ -65,6 +67,8 @@ def main(grid: Grid, context: Context) -> None:
 _CLIENT = '''\
 """Answers an array with another one of the same size."""
 
+import time
+
 import numpy as np
 from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
@@ -75,6 +79,7 @@ app = ClientApp()
 @app.train()
 def train(message: Message, context: Context) -> Message:
     vector = message.content["arrays"]["adapter"].numpy()
+    time.sleep(context.run_config.get("seconds", 0.0))
     # Another number at every node: Flower would keep equal arrays once.
     own = vector + np.float32(context.node_id % 1009 + 1)
     content = RecordDict({"arrays": ArrayRecord({"adapter": Array(own)})})

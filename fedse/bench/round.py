@@ -1,21 +1,24 @@
-"""A round of ours on a real Flower deployment, against a bare Flower app that moves the same bytes.
+"""A round of ours on Flower, against a bare Flower app that moves the same bytes.
 
-Both run on the loopback address with TLS, node keys and the same number of nodes, in turns, each
-turn in a deployment of its own. Ours is the deployment of `fedse run --engine deployment`. The
-bare one is made of Flower's own programs and the app in bare_app.py.
+Both run on the loopback address with the same number of nodes, in turns, each turn in a deployment
+of its own, with TLS and node keys, or in a simulation of its own. Ours is that of `fedse run
+--engine deployment` or `simulation`. The bare one is made of Flower's own programs and the app in
+bare_app.py.
 
 A round is counted from the end of one round to the end of the next, so that starting anything is
 no part of it: the first round of each turn only warms up, and one round more is begun than is
 counted, so that ending is no part of it either. What a node still does after its answer was read
 falls into the next round, in both. Counted are the CPU seconds of all processes: the SuperLink, the
-SuperNodes, the SuperExecs, the processes of the apps, which end within a round, and the command
-that submitted the app and follows its log. Those of the site workers, who play and train, are kept
-apart: a bare app has none.
+SuperNodes or Ray, the SuperExecs, the processes of the apps, and the command that submitted the app
+and follows its log. Those of the site workers, who play and train, are kept
+apart: a bare app has none. In a simulation its virtual nodes wait about as long as ours work.
 """
 
+import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -23,10 +26,11 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from fedse.adapters.base import spec_of
-from fedse.bench.bare_flower import bare_deployment, submit_bare
+from fedse.bench.bare_flower import bare_deployment, bare_simulation, submit_bare
 from fedse.config.schema import Config
 from fedse.events import read_events
 from fedse.flower.ops.deployment import deployed
+from fedse.flower.ops.simulation import simulated, simulation_options
 from fedse.flower.ops.superlink import START_SECONDS, submit_command
 from fedse.processes.cpu_time import cpu_seconds
 from fedse.processes.group import Processes
@@ -65,6 +69,17 @@ class RoundBench(NamedTuple):
         return mean_flower(self.fedse) / mean_flower(self.bare)
 
 
+class BareRounds(NamedTuple):
+    """What the bare app is told."""
+
+    nodes: int
+    rounds: int
+    numbers: int
+    """Of four bytes each, in the array that is moved."""
+    seconds: float = 0.0
+    """How long a node waits before it answers."""
+
+
 class Reading(NamedTuple):
     """The CPU seconds used so far, by kind of process, at a time."""
 
@@ -73,15 +88,23 @@ class Reading(NamedTuple):
 
 
 def bench_round(
-    folder: Path, *, nodes: int, megabytes: float, rounds: int, turns: int
+    folder: Path, *, nodes: int, megabytes: float, rounds: int, turns: int, simulation: bool = False
 ) -> RoundBench:
     """Both were measured `turns` times for `rounds` rounds each; what they wrote is in `folder`."""
     config = smallest_experiment(nodes=nodes, megabytes=megabytes, rounds=rounds + 2)
     size, ours, bare = spec_of(config).nbytes, list[RoundCost](), list[RoundCost]()
     for turn in range(turns):
-        ours += fedse_turn(folder / f"fedse-{turn}", config, rounds=rounds)
-        bare += bare_turn(folder / f"bare-{turn}", nodes=nodes, size=size, rounds=rounds)
+        place = folder / f"fedse-{turn}"
+        ours += fedse_turn(place, config, rounds=rounds, simulation=simulation)
+        counts = BareRounds(nodes, rounds + 2, size // 4, pause(ours, nodes) if simulation else 0)
+        bare += bare_turn(folder / f"bare-{turn}", counts, simulation=simulation)
     return RoundBench(nodes, size, tuple(ours), tuple(bare))
+
+
+def pause(rounds: Sequence[RoundCost], nodes: int) -> float:
+    """How long each virtual node waits, one per core at a time, for rounds as long as these."""
+    # Ray uses the cores also while it waits, which is not the doing of whoever it waits for.
+    return fmean(cost.wall for cost in rounds) * min(os.cpu_count() or 1, nodes) / nodes
 
 
 def smallest_experiment(*, nodes: int, megabytes: float, rounds: int) -> Config:
@@ -103,32 +126,45 @@ def smallest_experiment(*, nodes: int, megabytes: float, rounds: int) -> Config:
     return Config.model_validate({**sections, "model": {"rank": rank}})
 
 
-def fedse_turn(folder: Path, config: Config, *, rounds: int) -> list[RoundCost]:
+def fedse_turn(folder: Path, config: Config, *, rounds: int, simulation: bool) -> list[RoundCost]:
     """What `rounds` rounds of ours cost, after the first."""
     create_run(folder, config, name="run").close()
-    events = folder / "run" / "events.jsonl"
-    with deployed(folder / "run", folder / "flower") as deployment:
-        settings = {"run-dir": str(deployment.run_dir)}
-        submission = submit_command(deployment.folder, settings)
-        deployment.processes.start("run", [*submission, "--stream"])
+    events, begin = folder / "run" / "events.jsonl", _simulation if simulation else _deployment
+    with begin(folder) as (processes, submission):
+        processes.start("run", submission)
         return costs(
-            deployment.processes,
+            processes,
             lambda: sum(1 for _ in read_events(events, ['"round.committed"'])),
             rounds=rounds,
         )
 
 
-def bare_turn(folder: Path, *, nodes: int, size: int, rounds: int) -> list[RoundCost]:
-    """What `rounds` rounds of the bare app cost, after the first."""
-    marks = folder / "marks"
-    with bare_deployment(folder, nodes) as processes:
-        counts = {"nodes": nodes, "rounds": rounds + 2, "numbers": size // 4}
-        settings: dict[str, str | int] = {**counts, "marks": str(marks)}
-        processes.start("run", submit_bare(folder, settings))
+@contextmanager
+def _deployment(folder: Path) -> Iterator[tuple[Processes, list[str]]]:
+    with deployed(folder / "run", folder / "flower") as ready:
+        submission = submit_command(ready.folder, {"run-dir": str(ready.run_dir)})
+        yield ready.processes, [*submission, "--stream"]
+
+
+@contextmanager
+def _simulation(folder: Path) -> Iterator[tuple[Processes, list[str]]]:
+    with simulated(folder / "run", folder / "flower") as ready:
+        submission = submit_command(ready.folder, ready.settings)
+        options = simulation_options(len(ready.config.clients))
+        yield ready.processes, [*submission, "--stream", *options]
+
+
+def bare_turn(folder: Path, counts: BareRounds, *, simulation: bool) -> list[RoundCost]:
+    """What all rounds of the bare app but the first and the last cost."""
+    marks, nodes = folder / "marks", counts.nodes
+    with bare_simulation(folder) if simulation else bare_deployment(folder, nodes) as processes:
+        settings: dict[str, str | float] = {**counts._asdict(), "marks": str(marks)}
+        options = simulation_options(nodes) if simulation else []
+        processes.start("run", submit_bare(folder, settings, options))
         return costs(
             processes,
             lambda: len(marks.read_text().splitlines()) if marks.exists() else 0,
-            rounds=rounds,
+            rounds=counts.rounds - 2,
         )
 
 

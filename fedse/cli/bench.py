@@ -138,20 +138,27 @@ def one_round(
     megabytes: Annotated[float, Parameter(help="Size of one adapter, about.")] = 0.24,
     rounds: Annotated[int, Parameter(help="Rounds of a turn that are counted.")] = 3,
     turns: Annotated[int, Parameter(help="How often both are measured, in turns.")] = 1,
+    simulation: Annotated[bool, Parameter(help="Virtual nodes in Flower's simulation.")] = False,
     json: Json = False,
 ) -> None:
-    """CPU seconds of a round on a Flower deployment, against a bare app that moves the same bytes.
+    """CPU seconds of a round on Flower, against a bare app that moves the same bytes.
 
-    Both run on this machine with TLS and node keys. Playing and training are left out of the ratio.
+    Both run on this machine, as a deployment with TLS and node keys unless it is to be a
+    simulation. Playing and training are left out of the ratio.
 
     Example: fedse bench round --nodes 5 --rounds 3
     """
-    require_machine("deployment")
+    require_machine("simulation" if simulation else "deployment")
     from fedse.bench.round import bench_round, summary
 
     with tempfile.TemporaryDirectory(prefix="fedse-bench-") as folder:
         result = bench_round(
-            Path(folder), nodes=nodes, megabytes=megabytes, rounds=rounds, turns=turns
+            Path(folder),
+            nodes=nodes,
+            megabytes=megabytes,
+            rounds=rounds,
+            turns=turns,
+            simulation=simulation,
         )
     numbers = summary(result)
     if json:

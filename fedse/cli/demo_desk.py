@@ -67,7 +67,7 @@ def introduction(config: Config) -> str:
         f"The shops {names} improve one agent together: it serves customers with tools, by the "
         f"rules of each shop. The model is {config.model.base}, on this CPU. In each of "
         f"{config.run.rounds} rounds a shop sends only its adapter. Then each shop does the same "
-        "alone, for comparison. Expect ten minutes or more on two free cores. Nothing leaves "
+        "alone, for comparison. Expect a quarter of an hour on two free cores. Nothing leaves "
         "this machine."
     )
     return fill(text, min(get_terminal_size().columns, 100)) + "\n"

@@ -20,6 +20,7 @@ from fedse.cli.display import Json, Plain, mode_of
 from fedse.cli.federation_options import HERE, Folder, SiteName, require_flower
 from fedse.cli.federation_status import status
 from fedse.cli.members import federation_members
+from fedse.cli.phrases import counted
 from fedse.cli.result import print_result
 from fedse.cli.run import Metrics, Set, watched
 from fedse.config.file import experiment_text, load_config
@@ -45,6 +46,9 @@ def create(
     link_port: Annotated[
         int, Parameter(help="Port of the SuperLink on the loopback address.")
     ] = LINK_PORT,
+    spare: Annotated[
+        int, Parameter(help="Places for sites that nobody can name yet: spare-1, spare-2, ...")
+    ] = 0,
     set_: Set = [],  # noqa: B006  only read
 ) -> None:
     """Make authority, certificate, list of sites, run and nginx configuration; start nothing.
@@ -53,9 +57,10 @@ def create(
     """
     require_flower()
     from fedse.federation import folder
+    from fedse.federation.spare import with_spare_places
     from fedse.flower.messages.bundle import own_digest
 
-    settings, now = load_config(config, set_), datetime.now(UTC)
+    settings, now = with_spare_places(load_config(config, set_), spare), datetime.now(UTC)
     card = folder.Card(
         name=settings.run.name,
         host=host,
@@ -66,9 +71,14 @@ def create(
     )
     given = experiment_text(config)
     made = folder.create(out, settings, given=given, card=card, now=now, clock=time.time)
-    print(f"federation   {made.card.name}, {len(settings.clients)} sites, {out}")
+    print(f"federation   {made.card.name}, {_sites(len(settings.clients), spare)}, {out}")
     print(f"fingerprint  {made.card.fingerprint}  (read it to the sites over the phone)")
     print(f"next         fedse federation invite {settings.clients[0].name} --dir {out}")
+
+
+def _sites(members: int, spare: int) -> str:
+    sites = counted(members - spare, "site")
+    return f"{sites} and {counted(spare, 'spare place')}" if spare else sites
 
 
 @app.command

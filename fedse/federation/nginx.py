@@ -27,6 +27,8 @@ OBJECT_ROUTE = "push-object"
 # Requests one address may have under way. All sites may be behind one address, and each has a few
 # at a time: heartbeat, question, two objects. Who is over it is answered 503, and asks again.
 REQUESTS_PER_SITE, REQUESTS_TO_SPARE = 6, 32
+# A request that is passed on has two connections. One address gets half of them at most.
+LEAST_CONNECTIONS, CONNECTIONS_PER_REQUEST, SHARES = 4096, 2, 2
 # Objects under way, each of which nginx keeps in memory: of one address, at most, and of all.
 OBJECTS_PER_SITE, OBJECTS_TO_SPARE, OBJECTS_PER_ADDRESS, OBJECTS = 2, 4, 24, 128
 # Between two pieces of what a client sends or takes. Nothing waits that long by itself.
@@ -38,8 +40,8 @@ worker_processes 1;
 daemon off;
 pid nginx.pid;
 error_log logs/nginx-error.log;
-worker_rlimit_nofile 8192;
-events {{ worker_connections 4096; }}
+worker_rlimit_nofile {files};
+events {{ worker_connections {connections}; }}
 http {{
   access_log logs/nginx-access.log;
   server_tokens off;
@@ -72,14 +74,17 @@ _LOCATION = """\
 
 def nginx_config(folder: Path, *, host: str, port: int, link_port: int, sites: int) -> str:
     """Serves `host`:`port` with the certificate in `folder`/keys; paths are relative to it."""
-    address = listen_address(host)
+    address, requests = listen_address(host), REQUESTS_PER_SITE * sites + REQUESTS_TO_SPARE
+    connections = max(LEAST_CONNECTIONS, SHARES * CONNECTIONS_PER_REQUEST * requests)
     return _CONFIG.format(
         folder=folder,
         host=host,
         listen=f"{address}:{port}" if address else port,
         max_body=MAX_BODY,
         idle=IDLE_SECONDS,
-        requests=REQUESTS_PER_SITE * sites + REQUESTS_TO_SPARE,
+        requests=requests,
+        connections=connections,
+        files=2 * connections,
         locations="\n".join(_location(route, link_port, sites) for route in FLEET_ROUTES),
     )
 

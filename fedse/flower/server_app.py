@@ -17,6 +17,7 @@ from fedse.drivers.loop import federate
 from fedse.errors import ConfigError
 from fedse.events import Fact
 from fedse.federation.folder import revoked_in
+from fedse.federation.spare import free_places
 from fedse.flower.patches.reply_limit import bound_pulls
 from fedse.flower.server.transport import GridAsk
 from fedse.processes.pulse import ROUND_LOOP, Pulse
@@ -46,8 +47,15 @@ def main(grid: Grid, context: Context) -> None:
         join = float(context.run_config["join-seconds"])
         # Nodes of a simulation have no names by which a missing one could be noticed.
         well = None if context.run_config["sites"] else answered_last(run)
-        revoked = partial(revoked_in, folder)
-        ask = GridAsk(grid, run, join_seconds=join, well=well, revoked=revoked, beat=pulse.beat)
+        ask = GridAsk(
+            grid,
+            run,
+            join_seconds=join,
+            well=well,
+            revoked=partial(revoked_in, folder),
+            free=partial(free_places, run.config, folder.parent),
+            beat=pulse.beat,
+        )
         federate(run, ask, clock=time.time)
 
 

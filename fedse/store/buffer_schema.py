@@ -15,7 +15,7 @@ from pathlib import Path
 from fedse.errors import StoreError, boundary
 from fedse.store.database import Database, open_database
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS trajectory (
   id INTEGER PRIMARY KEY,
@@ -68,6 +68,12 @@ CREATE TABLE IF NOT EXISTS outbox (
   request TEXT NOT NULL,
   stats TEXT NOT NULL,
   adapter BLOB,
+  PRIMARY KEY (experiment, round)
+) STRICT;
+CREATE TABLE IF NOT EXISTS steps_taken (
+  experiment TEXT NOT NULL,
+  round INTEGER NOT NULL,
+  steps INTEGER NOT NULL,
   PRIMARY KEY (experiment, round)
 ) STRICT;
 CREATE TABLE IF NOT EXISTS sent (
@@ -164,6 +170,12 @@ FILL_LESSONS = (
     f" seed = {READ.format('seed', 0)}"
 )
 """Fills what a row of schema 2 does not have beside its body."""
+FILL_STEPS = (
+    "INSERT OR IGNORE INTO steps_taken"
+    " SELECT experiment, round, coalesce(json_extract(stats, '$.steps'), 0) FROM outbox"
+    " WHERE json_valid(stats)"
+)
+"""Of answers that schema 3 has; what a later answer took the place of is not known there."""
 
 
 def open_file(path: Path) -> Database:
@@ -193,13 +205,14 @@ def open_file(path: Path) -> Database:
 
 def _bring_up_to_date(db: Database) -> None:
     """Every table is as in SCHEMA, with the rows it had; all or nothing, as this is one write."""
-    if db.execute("PRAGMA user_version").fetchone()[0] == SCHEMA_VERSION:
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    if version == SCHEMA_VERSION:
         return  # another process was faster
     there = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    old = [table for table in REBUILT if table in there]
+    old = [table for table in REBUILT if table in there and version < 3]
     for table in old:
         db.execute(f"ALTER TABLE {table} RENAME TO old_{table}")
-    for index in ("trajectory_subject", "trajectory_round"):
+    for index in ("trajectory_subject", "trajectory_round") if old else ():
         # They went with the renamed table and would stand in the way of the new ones.
         db.execute(f"DROP INDEX IF EXISTS {index}")
     for statement in STATEMENTS:
@@ -207,6 +220,7 @@ def _bring_up_to_date(db: Database) -> None:
     for table in old:
         db.execute(f"INSERT INTO {table} SELECT {FILLED[table]} FROM old_{table}")
         db.execute(f"DROP TABLE old_{table}")
+    db.execute(FILL_STEPS)
     db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 

@@ -90,6 +90,11 @@ class Outbox:
             adapter = None
         row = (*place, request, done.stats.model_dump_json(), adapter)
         self._db.execute("INSERT OR REPLACE INTO outbox VALUES (?, ?, ?, ?, ?)", row)
+        self._db.execute(
+            "INSERT INTO steps_taken VALUES (?, ?, ?) ON CONFLICT DO UPDATE"
+            " SET steps = max(steps, excluded.steps)",
+            (*place, done.stats.steps),
+        )
 
     def _describe(self, place: tuple[str, int], digest: str, length: int) -> None:
         self._db.execute(
@@ -175,8 +180,11 @@ class Outbox:
         return self._joined(*place) if whole is None else bytes(whole)
 
     def steps(self, experiment: str) -> int:
-        """Optimiser steps in all answers of the outbox."""
-        query = "SELECT sum(json_extract(stats, '$.steps')) FROM outbox WHERE experiment = ?"
+        """Optimiser steps in all rounds of the experiment.
+
+        The answer to a gate's question takes the place of the vote of its round, not of its steps.
+        """
+        query = "SELECT sum(steps) FROM steps_taken WHERE experiment = ?"
         return int(self._db.execute(query, (experiment,)).fetchone()[0] or 0)
 
     def experiments(self) -> tuple[str, ...]:

@@ -79,7 +79,7 @@ def _seed_of_division(seed: int) -> int:
     return seed_of(seed, "strangers")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_lessons_learned_by_heart_are_recognised():
     found = observations_control(tiny_subject(TrainSection()), seed=1)
     assert found.succeeded
@@ -95,7 +95,7 @@ def test_a_secret_typed_a_hundred_times_is_found():
     assert found.figure >= 10
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_site_that_learns_observations_by_heart_does_not_pass_and_the_same_audit_repeats():
     leaky = TrainSection(lr=5e-3, epochs=15, batch=4)
     subject = tiny_subject(leaky, count=24)

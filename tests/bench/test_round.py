@@ -19,7 +19,7 @@ from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
 from fedse.adapters.base import spec_of
 from fedse.bench import round as bench
 from fedse.bench.bare_app import APP, write_bare_app
-from fedse.bench.round import RoundBench, RoundCost, costs, smallest_experiment
+from fedse.bench.round import RoundBench, RoundCost, costs, pause, smallest_experiment
 from fedse.cli.app import start
 from fedse.processes.group import Processes
 
@@ -72,8 +72,16 @@ def test_a_worker_is_no_part_of_the_ratio():
     assert RoundBench(1, 4, (ours, ours), (other,)).ratio == 1.5
 
 
+@pytest.mark.parametrize("cores", [1, 2, 64])
+def test_a_bare_simulation_waits_as_long_as_ours_works(cores: int, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    rounds = [RoundCost(flower=1.0, sites=1.0, wall=wall, parts={}) for wall in (3.0, 5.0)]
+    # As many virtual nodes at a time as there are cores, one after the other on each.
+    assert pause(rounds, 10) * (10 / min(cores, 10)) == pytest.approx(4.0)
+
+
 @pytest.mark.federated
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_small_round_is_measured(capfd):
     assert start(["bench", "round", "--nodes", "2", "--rounds", "1", "--json"]) == 0

@@ -83,7 +83,7 @@ def test_both_rates_and_their_difference_fit_a_terminal(tmp_path: Path):
     assert max(map(len, lines)) <= 66
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(PATIENCE_SECONDS)
 def test_success_rises_without_a_network_within_the_budget(tmp_path: Path):
     before = children_cpu_seconds()

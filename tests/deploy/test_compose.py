@@ -108,5 +108,14 @@ def test_an_ending_takes_as_long_as_it_needs(name: str, service: str):
     """fedse ends what it has started within 30 s, twice END_SECONDS."""
     settings = compose(name)["services"][service]
     assert settings.get("stop_grace_period", "60s") == "60s"
-    assert settings["restart"].startswith("on-failure")
     assert settings["healthcheck"]["retries"] == 3
+
+
+def test_what_never_ends_by_itself_comes_back_after_a_restart_of_the_machine():
+    """Docker starts `on-failure` again only while it runs; the coordinator ends with the rounds."""
+    restart = {service: compose(name)["services"][service]["restart"] for name, service in SERVICES}
+    assert restart == {
+        "coordinator": "on-failure:12",
+        "site": "unless-stopped",
+        "engine": "unless-stopped",
+    }

@@ -54,7 +54,7 @@ SURVIVED_ONCE = ("[(len(norms) - 1) // 2]", "if adapter.digest != digest:")
 SAMPLE = [m for n, m in enumerate(MUTATIONS) if n % 10 == 5 or m.old in SURVIVED_ONCE]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_a_sample_of_the_mutations_is_killed():
     assert len([m for m in SAMPLE if m.old in SURVIVED_ONCE]) == 2

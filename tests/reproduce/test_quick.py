@@ -9,7 +9,7 @@ from fedse.reproduce.results import answers, lines
 from fedse.reproduce.tables import QUICK_SEEDS
 from fedse.reproduce.tell import text
 
-pytestmark = pytest.mark.reproduction
+pytestmark = pytest.mark.long
 
 
 @pytest.mark.timeout(1800)

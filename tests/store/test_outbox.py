@@ -15,6 +15,7 @@ from fedse.protocol import SiteReply
 from fedse.store.buffer import Buffer
 from fedse.store.outbox import LEAST_KEPT, KeptVote
 from fedse.types import ClientStats
+from tests.store.older import made_older
 
 
 @pytest.fixture
@@ -153,10 +154,7 @@ def test_a_buffer_from_before_is_opened_and_its_answers_count(path: Path):
     """Schema 1 had neither pieces nor dropped adapters."""
     with closing(Buffer(path)) as buffer:
         finish(buffer, 1)
-    with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        db.execute("DROP TABLE sent")
-        db.execute("DROP TABLE sent_piece")
-        db.execute("PRAGMA user_version = 1")
+    made_older(path, 1, "sent", "sent_piece", "steps_taken")
     assert sent(path)[1][1] == len(body(1)), "its ledger can be verified as it is"
     with closing(Buffer(path)) as buffer:
         assert whole(buffer, range(1, 3)) == [1]
@@ -164,3 +162,21 @@ def test_a_buffer_from_before_is_opened_and_its_answers_count(path: Path):
             finish(buffer, round, keep=2)
         assert whole(buffer, range(1, 5)) == [3, 4]
     assert sent(path)[1] == (hashlib.sha256(body(1)).hexdigest(), len(body(1)))
+
+
+def test_the_answer_to_a_gate_takes_the_place_of_the_vote_but_not_of_its_steps(buffer: Buffer):
+    for round in (1, 2):
+        finish(buffer, round)
+        asked = SiteReply(ClientStats(played=4))
+        buffer.outbox.finish("e", round, request(100 + round), asked)
+    assert buffer.outbox.steps("e") == 1 + 2
+    finish(buffer, 2)
+    assert buffer.outbox.steps("e") == 1 + 2, "work that is done again counts once"
+
+
+def test_a_buffer_of_schema_3_knows_the_steps_of_its_answers(path: Path):
+    with closing(Buffer(path)) as buffer:
+        finish(buffer, 5)
+    made_older(path, 3, "steps_taken")
+    with closing(Buffer(path)) as buffer:
+        assert buffer.outbox.steps("e") == 5

@@ -29,6 +29,7 @@ from fedse.store.exported import ExportedFile
 from fedse.store.salvage import is_whole, salvage
 from fedse.store.sealing import UNSEALED, BrokenSeal, KeyedSeal
 from tests.needs import needs
+from tests.store.older import made_older
 from tests.store.subjects import KEY, PERSONS, SEALS, bytes_of, content_of, fill, opened, told
 from tests.store.test_erasure import forget
 
@@ -288,6 +289,17 @@ def test_a_file_of_the_schema_before_opens_and_loses_nothing(tmp_path: Path):
             assert buffer._db.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
             assert len(buffer.erasures.find(PERSONS[1]).lessons) == 3
     assert schema_of(old) == schema_of(tmp_path / "new.db")
+
+
+def test_an_encrypted_file_of_schema_3_opens_and_loses_nothing(tmp_path: Path):
+    path, key = with_everything(tmp_path / "buffer.db"), tmp_path / "k"
+    encrypt_buffer(path, key)
+    seal = seal_for(tmp_path, StorageSection(key="k"), {})
+    with closing(opened(path, seal)) as buffer:
+        expected = content_of(buffer)
+    made_older(path, 3, "steps_taken")
+    with closing(opened(path, seal)) as buffer:
+        assert content_of(buffer) == expected
 
 
 def test_a_damaged_file_of_the_schema_before_is_saved(tmp_path: Path):

@@ -15,13 +15,13 @@ from typing import NamedTuple
 from tests.system.field import Field, undisturbed
 from tests.system.kills import HELD, SITES, Matrix, account, experiment, said
 from tests.system.outages import app_of
+from tests.system.wrong_clock import preloaded
 from tests.toys.small_disk import fill, free, small_disk
 
 ROUND_SECONDS = 300.0
 # In megabytes; beyond what a round needs free, for databases and logs.
 SERVER_DISK, SITE_DISK = 96, 64
 FULL_SITE = "gamma"
-FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 DAY_SECONDS = 86400
 
 
@@ -56,14 +56,7 @@ class FaultField(Field):
         if not self.clocks:
             return usual
         self.clock_of(name).write_text("+0")
-        return {
-            **usual,
-            "LD_PRELOAD": str(FAKETIME),
-            "FAKETIME_TIMESTAMP_FILE": str(self.clock_of(name)),
-            "FAKETIME_CACHE_DURATION": "2",
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            "FAKETIME_DONT_RESET": "1",
-        }
+        return {**usual, **preloaded(self.clock_of(name), self.path)}
 
     def log(self, name: str) -> str:
         """What a starter has said."""
@@ -224,7 +217,8 @@ def _struck(here: FaultField, name: str, round: int) -> Row:
     before, began = len(here.log(fault.tells)), time.monotonic()
     fault.strike(here)
     over = time.monotonic()
-    here.let_go(HELD[0])
+    # Of this round only: the site may already be held in the next one.
+    here.let_go(HELD[0], round)
     here.wait(ROUND_SECONDS, until=lambda: said(here, "round.committed", round))
     back = time.monotonic() - over
     lines = [line for line in here.log(fault.tells)[before:].splitlines() if line[:1] not in "{ "]

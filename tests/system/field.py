@@ -17,11 +17,12 @@ from typing import Any
 
 from fedse.committed import RoundResult
 from fedse.config.file import parse_config
+from fedse.config.schema import ClientSection
 from fedse.drivers.run import run_local
 from fedse.federation import folder
 from fedse.federation.enrolment import read_request
 from fedse.federation.folder import Card, Federation
-from fedse.federation.home import agreed_config, join
+from fedse.federation.home import ELSEWHERE, agreed_config, join
 from fedse.federation.invite import read_invite
 from fedse.flower.messages.bundle import own_digest
 from fedse.flower.ops.commands import QUIET
@@ -81,15 +82,16 @@ class Field:
             now=now,
             clock=time.time,
         )
-        self.sites = [client.name for client in self.config.clients]
+        self.sites = [c.name for c in self.config.clients if c.env != ELSEWHERE]
         for site in self.sites:
-            self._enrol(site)
+            self.enrol(site, self.config.client(site))
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.begun = 0.0
         """When the first process was started, in seconds since 1970."""
 
-    def _enrol(self, site: str) -> None:
-        now, client = int(time.time()), self.config.client(site)
+    def enrol(self, site: str, client: ClientSection) -> None:
+        """The site is on the list and has a home; it plays where `client` does."""
+        now = int(time.time())
         file = folder.invite(self.federation, site, nonce=site * 8, now=now, hours=1)
         offered = read_invite(file, trusted=self.federation.card.fingerprint, now=now)
         agreed = agreed_config(offered, env=client.env, options=client.options, base=None)
@@ -133,9 +135,9 @@ class Field:
         order.touch()
         return order.with_name(order.name.replace("@hold", "@held")).exists
 
-    def let_go(self, who: str = "*") -> None:
-        """Whoever is held goes on, or `who` does."""
-        for held in self.plan.glob(f"{who}@*@held"):
+    def let_go(self, who: str = "*", round: int | str = "*") -> None:
+        """Whoever is held goes on, or `who` does, in any round or in `round`."""
+        for held in self.plan.glob(f"{who}@*@{round}@held"):
             held.unlink()
 
     def killed(self) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ import os
 import signal
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +21,8 @@ LONG_SECONDS = 65.0
 # Flower's own patience with a locked database is 5 s.
 LOCKED_SECONDS = 9.0
 ROUND_SECONDS = 300.0
+# Until an app that is started again runs.
+APP_SECONDS = 60.0
 
 
 class Outage(NamedTuple):
@@ -37,8 +39,19 @@ def kill_app(here: Field) -> None:
 
 
 def app_of(here: Field) -> int:
-    """The process of the server's app."""
-    (superexec,) = (p for p in here.roll("server") if p["name"] == "superexec")
+    """The process of the server's app, which may just be started again."""
+    apps: list[int] = []
+
+    def runs() -> bool:
+        apps.extend(running_apps(here))
+        return bool(apps)
+
+    here.wait(APP_SECONDS, until=runs)
+    return apps[0]
+
+
+def running_apps(here: Field) -> Iterator[int]:
+    superexecs = [p["pid"] for p in here.roll("server") if p["name"] == "superexec"]
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
@@ -47,9 +60,8 @@ def app_of(here: Field) -> int:
             group = os.getpgid(int(entry.name))
         except (OSError, ProcessLookupError):
             continue
-        if group == superexec["pid"] and b"flwr-serverapp" in line:
-            return int(entry.name)
-    raise AssertionError("the server's app does not run")
+        if group in superexecs and b"flwr-serverapp" in line:
+            yield int(entry.name)
 
 
 def lock_database(here: Field) -> None:

@@ -42,7 +42,7 @@ ADAPTER_BYTES = spec_of(parse_config(EXPERIMENT, "experiment")).nbytes
 
 
 @pytest.mark.federated
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(420)
 def test_each_site_counts_once_however_bad_its_line(tmp_path: Path):
     expected, _ = undisturbed(tmp_path, EXPERIMENT)

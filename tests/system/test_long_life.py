@@ -1,6 +1,6 @@
-"""A certificate is renewed, a key replaced and a site let go while a real federation goes on.
+"""A certificate is renewed, a key replaced, a site added and one let go while rounds go on.
 
-Two sites; nothing is stopped by hand, and no round waits for its deadline.
+Two sites, later three; nothing is stopped by hand, and no round waits for its deadline.
 """
 
 import sys
@@ -14,9 +14,10 @@ from tests.needs import needs
 
 needs("flwr", "torch", "nginx")
 
+from fedse.cli.connections import words_now
 from fedse.federation import folder, renewal
 from fedse.federation.expiry import served_until
-from fedse.federation.home import open_home
+from fedse.federation.home import ELSEWHERE, open_home
 from fedse.federation.rotation import begin_rotation, next_key, read_rotation
 from fedse.flower.ops.serve_federation import link_address, sync_nodes
 from tests.system.field import Field, field
@@ -27,7 +28,12 @@ ROUNDS, DAYS = 4, 200
 PATIENCE = 900.0
 # Longer than the whole test may take: who waits for it is found out.
 DEADLINE = 3000.0
-EXPERIMENT = experiment(ROUNDS, SITES[:2], deadline=DEADLINE, min_clients=1)
+SPARE = "spare-1"
+EXPERIMENT = f"""{experiment(ROUNDS, SITES[:2], deadline=DEADLINE, min_clients=1)}
+[[clients]]
+name = "{SPARE}"
+env = "{ELSEWHERE}"
+"""
 
 
 def held(here: Field, site: str, round: int) -> None:
@@ -73,6 +79,11 @@ def test_keys_and_members_change_while_rounds_go_on(tmp_path: Path):
         renewal.rotate(here.federation, read_rotation(begin_rotation(home)))
         assert sync_nodes(here.federation)
         tell("beta's new key accepted")
+        here.enrol(SPARE, here.config.client(alpha))
+        assert sync_nodes(here.federation)
+        here.start_site(SPARE)
+        here.wait(PATIENCE, until=lambda: words_now(here.federation)[SPARE] == "idle")
+        tell("a third site has taken the spare place")
         here.let_go()
         here.wait(PATIENCE, until=lambda: next_key(home.path) is None)
         tell("beta goes on with its new key")
@@ -90,7 +101,7 @@ def test_keys_and_members_change_while_rounds_go_on(tmp_path: Path):
         assert here.wait_for_end(PATIENCE) == 0, here.last_words()
         tell("finished")
         results = here.results()
-    assert [r.voters for r in results] == [(alpha, beta)] * 2 + [(alpha,)] * 2
+    assert [r.voters for r in results] == [(alpha, beta)] * 2 + [(alpha, SPARE)] * 2
     excluded = [[(e.client, e.kind) for e in r.excluded] for r in results]
     assert excluded == [[]] * 2 + [[(beta, "revoked")]] * 2
     assert sum(r.seconds for r in results) < DEADLINE

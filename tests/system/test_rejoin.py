@@ -98,6 +98,11 @@ def running(home: Path) -> dict[str, int]:
     return {each["name"]: each["pid"] for roll in rolls for each in roll["running"]}
 
 
+def connections(home: Path) -> int:
+    """How often the site has said that it is connected."""
+    return (home / "told").read_text().count("connected to ")
+
+
 def seconds_until(done: Callable[[], bool], what: str, *, at_most: float) -> float:
     began = time.monotonic()
     while not done():
@@ -149,12 +154,15 @@ def test_a_site_comes_back_without_anybodys_help(tmp_path: Path):
         before, orphans = activated(federation), running(home.path)
         site.kill()
         site.wait()
+        earlier = connections(home.path)
         with site_started(home.path):
             seconds_until(
                 lambda: activated(federation) > before,
                 "online after kill -9 of fedse site start",
                 at_most=START_SECONDS,
             )
+            # The server knows of a node a moment before the node, which cannot leave until then.
+            until(lambda: connections(home.path) > earlier, "the site says so")
             assert not set(orphans.values()) & set(running(home.path).values())
         assert activated(federation) == "", "SIGTERM: it said goodbye"
         left = read_presence(home.path / "node.id")

@@ -1,4 +1,4 @@
-"""The short form of scripts/kill_matrix.py and scripts/outages.py, on one real federation."""
+"""Shorter forms of scripts/kill_matrix.py and scripts/outages.py, on one real federation."""
 
 from collections import Counter
 from pathlib import Path
@@ -12,23 +12,23 @@ needs("flwr", "torch", "nginx")
 from tests.system.kills import POINTS, kill_matrix, summary
 from tests.system.outages import Outage, struck
 
-TIMES = 5
-# Each of the others is in the long form.
+# scripts/outages.py has the others.
 THEN = ("SuperLink killed", "database locked for 9 s")
 # The aim of every kill on free cores. Where others share them, to be back must not take longer than
 # it took to begin from nothing: half of the kills at each point in that time, all in twice that.
-# The long form tells the worst.
+# The script tells the worst.
 BACK_SECONDS = 30.0
 
 
 @pytest.mark.federated
 @pytest.mark.slow
 @pytest.mark.timeout(2400)
-def test_whatever_is_killed_the_adapter_is_that_of_the_undisturbed_run(tmp_path: Path):
+@pytest.mark.parametrize("times", [1, pytest.param(5, marks=pytest.mark.long)])
+def test_whatever_is_killed_the_adapter_is_that_of_the_undisturbed_run(tmp_path: Path, times: int):
     costs: list[Outage] = []
-    matrix = kill_matrix(tmp_path, times=TIMES, then=[struck(name, costs) for name in THEN])
+    matrix = kill_matrix(tmp_path, times=times, then=[struck(name, costs) for name in THEN])
     print(summary(matrix), costs)
-    assert Counter(kill.point for kill in matrix.kills) == dict.fromkeys(POINTS, TIMES)
+    assert Counter(kill.point for kill in matrix.kills) == dict.fromkeys(POINTS, times)
     assert [cost.name for cost in costs] == list(THEN)
     assert matrix.digest_equal
     counts = ("rounds_lost", "counted_twice", "trajectories_lost", "uncommitted", "excluded")

@@ -8,8 +8,11 @@ carry a run config, so the documented command is used. All clients share a few w
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from fedse.config.file import load_config
 from fedse.config.schema import Config
@@ -27,38 +30,66 @@ from fedse.ports import free_ports
 from fedse.processes.group import Processes
 
 
+class Simulation(NamedTuple):
+    """A SuperLink and the workers of all clients wait for the app."""
+
+    processes: Processes
+    folder: Path
+    config: Config
+    settings: dict[str, str | float]
+    """What the app is to be submitted with."""
+
+
 def run_simulation(run_dir: Path, folder: Path) -> str:
     """All rounds of the run are committed; digest of the final adapter. Nothing runs afterwards.
 
     Clients keep their things in RUN/clients, as with the local driver; logs are in `folder`.
     """
+    with simulated(run_dir, folder) as ready:
+        log = submit(
+            ready.processes,
+            ready.folder,
+            ready.settings,
+            options=simulation_options(len(ready.config.clients)),
+            seconds=run_seconds(ready.config),
+        )
+    return final_digest(run_dir, log)
+
+
+def simulation_options(nodes: int) -> list[str]:
+    """What `flwr run` is told about the virtual nodes."""
+    # A virtual node only passes bytes on, so it needs little; its worker does the work.
+    settings = f"num-supernodes={nodes} client-resources-num-cpus=1"
+    return ["--federation-config", settings]
+
+
+@contextmanager
+def simulated(run_dir: Path, folder: Path) -> Iterator[Simulation]:
+    """Everything but the app is ready; nothing of it runs afterwards."""
     run_dir, folder = run_dir.resolve(), folder.resolve()
     config = load_config(run_dir / "config.resolved.toml")
     if config.aggregate.secure:
         introduce(run_dir, {name: run_dir / "clients" / name for name in config.members})
-    address = f"127.0.0.1:{free_ports(1)[0]}"
-    flower_home = folder / "flower"
-    write_connection(flower_home, address, None)
     with (
         TemporaryDirectory(prefix="fedse-") as sockets,
-        TemporaryDirectory(prefix="fedse-ray-") as ray,
-        Processes(folder / "logs", {**environment(flower_home), "RAY_TMPDIR": ray}) as processes,
+        simulating_processes(folder) as (processes, address),
     ):
         _start_workers(processes, run_dir, config, Path(sockets))
         start_superlink(processes, address, ["--simulation"], None)
         _wait_for_workers(processes, config, Path(sockets))
-        log = submit(
-            processes,
-            folder,
-            {"run-dir": str(run_dir), "sites": sockets},
-            # A virtual node only passes bytes on, so it needs little; its worker does the work.
-            options=[
-                "--federation-config",
-                f"num-supernodes={len(config.clients)} client-resources-num-cpus=1",
-            ],
-            seconds=run_seconds(config),
-        )
-    return final_digest(run_dir, log)
+        yield Simulation(processes, folder, config, {"run-dir": str(run_dir), "sites": sockets})
+
+
+@contextmanager
+def simulating_processes(folder: Path) -> Iterator[tuple[Processes, str]]:
+    """A group for what a simulation starts, none yet, and the address its SuperLink is to have."""
+    address, flower_home = f"127.0.0.1:{free_ports(1)[0]}", folder / "flower"
+    write_connection(flower_home, address, None)
+    with (
+        TemporaryDirectory(prefix="fedse-ray-") as ray,
+        Processes(folder / "logs", {**environment(flower_home), "RAY_TMPDIR": ray}) as processes,
+    ):
+        yield processes, address
 
 
 def _start_workers(processes: Processes, run_dir: Path, config: Config, sockets: Path) -> None:

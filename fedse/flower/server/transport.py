@@ -55,8 +55,9 @@ class GridAsk:
 
     `well` are the sites that answered last, before this server was started: of the others no more
     are waited for than the round needs. None = nobody was ever asked. `revoked` tells which members
-    have no key any more; they are not waited for, from the moment it says so. `beat` is called with
-    every look for replies.
+    have no key any more; they are not waited for, from the moment it says so. `free` tells which
+    places no site has taken; whoever takes one is asked from the next question on. `beat` is called
+    with every look for replies.
     """
 
     def __init__(
@@ -67,9 +68,10 @@ class GridAsk:
         join_seconds: float,
         well: Collection[str] | None = None,
         revoked: Callable[[], Collection[str]] = tuple,
+        free: Callable[[], Collection[str]] = tuple,
         beat: Callable[[], None] = lambda: None,
     ) -> None:
-        self._revoked, self._beat = revoked, beat
+        self._revoked, self._free, self._beat = revoked, free, beat
         self._mailbox, self._run, self._join_seconds = Mailbox(grid), run, join_seconds
         self._members = sorted(client.name for client in run.config.clients)
         self._spoke: dict[str, str] = {}
@@ -95,7 +97,7 @@ class GridAsk:
         self, request: Request | StageRequest, sent: bytes, out: set[str], *, train: bool
     ) -> Iterator[Delivery]:
         content = request_content(request.model_dump(mode="json"), sent)
-        asking, well = self._begin(len(self._members) - len(out), train=train), set[str]()
+        asking, well = self._begin(out, train=train), set[str]()
         while True:
             self._beat()
             yield from self._dismiss_revoked(asking, out, train=train)
@@ -115,7 +117,7 @@ class GridAsk:
             yield undelivered(self._name_of(node), "failed", reason)
         self._well = frozenset(well)
 
-    def _begin(self, members: int, *, train: bool) -> Asking:
+    def _begin(self, out: set[str], *, train: bool) -> Asking:
         limits, now = self._run.config.aggregate, time.monotonic()
         # The wait for sites to come at all does not use up the time they have to answer.
         join, self._join_seconds = now + self._join_seconds, 0.0
@@ -123,7 +125,7 @@ class GridAsk:
             begun=now,
             ends=join + limits.deadline,
             rejoin=limits.rejoin,
-            size=self._size(members, train=train),
+            size=self._size(out, train=train),
             well=self._well,
             join=join,
             needed=limits.min_clients,
@@ -131,7 +133,8 @@ class GridAsk:
             took=self._took,
         )
 
-    def _size(self, members: int, *, train: bool) -> Size:
+    def _size(self, out: set[str], *, train: bool) -> Size:
+        members = len({*self._members} - out - {*self._free()})
         # The last adapter is measured by all.
         return size_of(members, self._run.config.aggregate.goal if train else 0)
 
@@ -139,8 +142,7 @@ class GridAsk:
         """Members that were revoked by now are in `out`; what one answered before counts."""
         for name in sorted(({*self._revoked()} & {*self._members}) - out - asking.settled):
             out.add(name)
-            size = self._size(len(self._members) - len(out), train=train)
-            self._late.expect(asking.dismissed(name, size))
+            self._late.expect(asking.dismissed(name, self._size(out, train=train)))
             yield undelivered(name, "revoked", REVOKED)
 
     def _nodes(self, round: int, skip: Collection[str]) -> list[Node]:

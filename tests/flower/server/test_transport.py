@@ -431,6 +431,28 @@ def test_a_site_that_was_revoked_before_is_neither_asked_nor_waited_for(
     assert sorted(d.client for d in got) == sorted(NAMES)
 
 
+@pytest.mark.parametrize(("free", "seconds"), [({NAMES[4]}, 0.0), (set(), 60.0)])
+def test_nobody_waits_for_a_free_place(run: Run, clock: Ticking, free: set[str], seconds: float):
+    patient(run)
+    ask = GridAsk(
+        FakeGrid(named(*(votes(i) for i in range(4)))), run, join_seconds=60.0, free=lambda: free
+    )
+    adapter = toy_adapter(SPEC, 9)
+    got = list(ask(first_request(run.config, adapter), adapter))
+    assert sorted(d.client for d in got) == sorted(NAMES[:4])
+    assert clock.now == pytest.approx(seconds, abs=1.0)
+
+
+def test_who_has_taken_a_free_place_is_asked(run: Run, clock: Ticking):
+    patient(run)
+    grid = FakeGrid(named(*(votes(i) for i in range(5))))
+    ask = GridAsk(grid, run, join_seconds=600.0, well=NAMES[:4], free=tuple)
+    adapter = toy_adapter(SPEC, 9)
+    got = list(ask(first_request(run.config, adapter), adapter))
+    assert sorted(d.client for d in got) == sorted(NAMES)
+    assert clock.now == 0.0
+
+
 def test_what_a_site_answered_before_it_was_revoked_counts(run: Run, clock: Ticking):
     patient(run)
     grid = FakeGrid(named(*(votes(i) for i in range(4)), silent))
