@@ -15,7 +15,7 @@ from fedse.reproduce.pinned import TABLES
 from fedse.reproduce.results import TableResult, answers, lines
 from fedse.reproduce.tell import markdown
 from fedse.stats.paired import Difference
-from scripts import leakage_section, smollm2_section
+from scripts import leakage_section, protection_section, smollm2_section
 from scripts.measure_transfer import markdown as matrix
 from scripts.vega import BLUE, GREY, SCHEMA, VERMILLION, svg_of
 
@@ -51,7 +51,7 @@ def page(results: dict[str, TableResult], reading: str) -> str:
         parts.append(smollm2_section.section())
     if leakage_section.FOUND.is_file():
         parts.append(leakage_section.section())
-    return "\n".join([*parts, transfer()])
+    return "\n".join([*parts, protection_section.section(), transfer()])
 
 
 def transfer() -> str:
