@@ -81,11 +81,11 @@ def main() -> None:
     seeds = json.loads(args.result.read_text())["seeds"] if args.result.is_file() else []
     done = {one["seed"] for one in seeds}
     for seed in [seed for seed in args.seeds if seed not in done]:
-        seeds.append(run_seed(seed, args.out))
+        seeds = sorted([*seeds, run_seed(seed, args.out)], key=lambda one: one["seed"])
         found = {"seeds": seeds, "over_seeds": over_seeds(seeds, args.out)}
         found["customer"] = one_customer(args.out / seeds[0]["together"])
         args.result.write_text(json.dumps(found, indent=1) + "\n")
-        print(seed, json.dumps(found["over_seeds"]), seeds[-1]["cpu_seconds"], flush=True)
+        print(seed, json.dumps(found["over_seeds"]), flush=True)
 
 
 if __name__ == "__main__":
