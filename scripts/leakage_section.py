@@ -34,6 +34,11 @@ of five replies in {} held-out games per seed. Means over seeds with 95 % interv
 of within and between seeds; Wilson intervals for success. Each protection with a + is added to
 the loss on action tokens, alone; all of epsilon is spent in this round."""
 
+SUMMED = """\
+With a secure sum, LiRA's shadow adapters are made with the true updates of the other four sites,
+which a server has only if these work with it. The attacks without shadow
+adapters had an AUC of {}."""
+
 Row = Mapping[str, Any]
 
 
@@ -64,6 +69,13 @@ def bits(rows: Sequence[Row], place: str) -> Estimate:
     return over_seeds([_estimate(one["bits"]) for one in found])
 
 
+def without_shadows(rows: Sequence[Row]) -> list[Estimate]:
+    """AUC of the attacks that need the reply and the adapter that was sent, nothing else."""
+    names = ("loss", "difference", "cosine")
+    found = [(x["attack"], x["auc"]) for row in rows for x in row["audit"]["attacks"]]
+    return [over_seeds([_estimate(auc) for own, auc in found if own == name]) for name in names]
+
+
 def success(rows: Sequence[Row]) -> Rate:
     """Held-out games of all seeds together."""
     return Rate(sum(row["won"][0] for row in rows), sum(row["won"][1] for row in rows))
@@ -75,8 +87,11 @@ def table(found: Mapping[str, Any]) -> str:
         "| learned from | AUC | recognised at 1 % | bits, typed | bits, seen | success |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
+    seeds = {row["seed"] for row in found["rows"]}
     for name, label in LABELS.items():
         rows = [row for row in found["rows"] if row["arm"] == name]
+        if rows and len(rows) < len(seeds):
+            label += f" (only seed {', '.join(str(row['seed']) for row in rows)})"
         if rows:
             cells = [""] * 4 if name == "before" else _figures(rows)
             lines.append(f"| {label} | {' | '.join(cells)} | {_rate(success(rows))} |")
@@ -105,7 +120,16 @@ def section() -> str:
 {table(found)}
 
 {controls} The aim for a default reply was {SERVER_AIMS}.
-"""
+{summed(rows)}"""
+
+
+def summed(rows: Sequence[Row]) -> str:
+    """What the row with a secure sum needs to be understood."""
+    own = [row for row in rows if row["arm"] == "secure-sum"]
+    if not own:
+        return ""
+    each = ", ".join(_span(one, digits=3) for one in without_shadows(own))
+    return f"{SUMMED.format(each)}\n"
 
 
 def failed_in(row: Row) -> bool:
