@@ -28,7 +28,8 @@ from fedse.redact.episode import Redactor
 from fedse.redact.own import word_finder
 from fedse.redact.spans import PSEUDONYM
 from fedse.seeds import seed_of
-from fedse.stats.rates import Rate, newcombe
+from fedse.stats.rates import Rate
+from fedse.stats.rates import change as interval_of_change
 from fedse.train.lora import trainer_for
 from fedse.types import Split, Task, Trajectory
 
@@ -129,10 +130,7 @@ def compared(rates: dict[str, list[Rate]]) -> dict[str, Any]:
             "interval": [round(end, 4) for end in rate.interval],
             "by seed": [round(r.value, 3) for r in rates[name]],
             "difference": round(rate.value - before.value, 4),
-            "difference interval": [
-                round(end, 4)
-                for end in newcombe(before.successes, before.n, rate.successes, rate.n)
-            ],
+            "difference interval": [round(end, 4) for end in interval_of_change(before, rate)],
         }
     return figures
 
@@ -151,8 +149,8 @@ def main() -> None:
     rates: dict[str, list[Rate]] = {name: [] for name in arms}
     size = {"lessons": given.lessons, "steps": given.steps, "games": given.games}
     for seed in range(given.seeds):
-        for name, change in arms.items():
-            rates[name].append(success(change, **size, seed=seed))
+        for name, arm in arms.items():
+            rates[name].append(success(arm, **size, seed=seed))
             print(seed, name, rates[name][-1], flush=True)
         result = {**size, "seeds": seed + 1, "arms": compared(rates)}
         given.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")

@@ -56,7 +56,8 @@ def test_what_a_reply_gives_away_is_left_out_until_it_is_measured(
     # 0.1 / sqrt(2) to either side; the share recognised is that of the attack which finds most.
     told = "0.700 (0.629-0.771) | 0.110 (0.039-0.181) | 4.0 (3.9-4.1) | 1.0 (0.9-1.1)"
     assert f"| action tokens | {told} | 0.150 (0.052-0.360) |" in written
-    assert "| before training |  |  |  |  | 0.100 (0.018-0.404) |" in written
+    assert "| before training (only seed 1) |  |  |  |  | 0.100 (0.018-0.404) |" in written
+    assert "With a secure sum" not in written
     assert "All controls of all 2 audits" in written
     assert "0.2 CPU-hours" in " ".join(written.split())
 
