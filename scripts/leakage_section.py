@@ -9,6 +9,7 @@ from typing import Any
 
 from fedse.audit.scores import Estimate
 from fedse.stats.rates import Z_95, Rate
+from scripts import markdown
 
 FOUND = Path(__file__).parents[1] / "docs" / "results" / "leakage-table.json"
 LABELS = {
@@ -39,6 +40,8 @@ With a secure sum, LiRA's shadow adapters are made with the true updates of the 
 which a server has only if these work with it. The attacks without shadow
 adapters had an AUC of {}."""
 
+HEAD = ["learned from", "AUC", "recognised at 1 %", "bits, typed", "bits, seen", "success"]
+
 Row = Mapping[str, Any]
 
 
@@ -56,24 +59,23 @@ def over_seeds(estimates: Sequence[Estimate]) -> Estimate:
     return Estimate(value=value, low=value - down, high=value + up)
 
 
+def by_attack(rows: Sequence[Row], figure: str) -> dict[str, Estimate]:
+    """A figure of each attack, over the seeds."""
+    found: dict[str, list[Estimate]] = {}
+    for one in (one for row in rows for one in row["audit"]["attacks"]):
+        found.setdefault(one["attack"], []).append(_estimate(one[figure]))
+    return {attack: over_seeds(each) for attack, each in found.items()}
+
+
 def strongest(rows: Sequence[Row], figure: str) -> Estimate:
     """Of the attack whose figure is the highest on average over the seeds."""
-    attacks = zip(*(row["audit"]["attacks"] for row in rows), strict=True)
-    each = [over_seeds([_estimate(one[figure]) for one in same]) for same in attacks]
-    return max(each, key=lambda one: one.value)
+    return max(by_attack(rows, figure).values(), key=lambda one: one.value)
 
 
 def bits(rows: Sequence[Row], place: str) -> Estimate:
     """Of the secrets planted in one place."""
     found = [one for row in rows for one in row["audit"]["canaries"] if one["place"] == place]
     return over_seeds([_estimate(one["bits"]) for one in found])
-
-
-def without_shadows(rows: Sequence[Row]) -> list[Estimate]:
-    """AUC of the attacks that need the reply and the adapter that was sent, nothing else."""
-    names = ("loss", "difference", "cosine")
-    found = [(x["attack"], x["auc"]) for row in rows for x in row["audit"]["attacks"]]
-    return [over_seeds([_estimate(auc) for own, auc in found if own == name]) for name in names]
 
 
 def success(rows: Sequence[Row]) -> Rate:
@@ -83,19 +85,18 @@ def success(rows: Sequence[Row]) -> Rate:
 
 def table(found: Mapping[str, Any]) -> str:
     """A line per arm that was measured."""
-    lines = [
-        "| learned from | AUC | recognised at 1 % | bits, typed | bits, seen | success |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
-    seeds = {row["seed"] for row in found["rows"]}
-    for name, label in LABELS.items():
+    seeds, lines = {row["seed"] for row in found["rows"]}, []
+    for name in LABELS:
         rows = [row for row in found["rows"] if row["arm"] == name]
-        if rows and len(rows) < len(seeds):
-            label += f" (only seed {', '.join(str(row['seed']) for row in rows)})"
         if rows:
-            cells = [""] * 4 if name == "before" else _figures(rows)
-            lines.append(f"| {label} | {' | '.join(cells)} | {_rate(success(rows))} |")
-    return "\n".join(lines)
+            figures = [""] * 4 if name == "before" else _figures(rows)
+            lines.append([_label(rows, len(seeds)), *figures, _rate(success(rows))])
+    return markdown.table(HEAD, lines)
+
+
+def _label(rows: Sequence[Row], seeds: int) -> str:
+    label, own = LABELS[rows[0]["arm"]], ", ".join(str(row["seed"]) for row in rows)
+    return label if len(rows) == seeds else f"{label} (only seed {own})"
 
 
 def section() -> str:
@@ -128,7 +129,8 @@ def summed(rows: Sequence[Row]) -> str:
     own = [row for row in rows if row["arm"] == "secure-sum"]
     if not own:
         return ""
-    each = ", ".join(_span(one, digits=3) for one in without_shadows(own))
+    attacks = by_attack(own, "auc").items()
+    each = ", ".join(_span(auc, digits=3) for attack, auc in attacks if attack != "lira")
     return f"{SUMMED.format(each)}\n"
 
 
