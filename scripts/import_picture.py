@@ -68,8 +68,13 @@ class Picture(NamedTuple):
 
 def sources_here() -> dict[str, str]:
     """The modules of this checkout."""
-    found = sorted((ROOT / PACKAGE).rglob("*.py"))
-    return {_dotted(str(path.relative_to(ROOT / PACKAGE))): path.read_text() for path in found}
+    return sources_below(ROOT)
+
+
+def sources_below(tree: Path) -> dict[str, str]:
+    """The modules of the checkout in `tree`."""
+    found = sorted((tree / PACKAGE).rglob("*.py"))
+    return {_dotted(str(path.relative_to(tree / PACKAGE))): path.read_text() for path in found}
 
 
 def sources_at(revision: str) -> dict[str, str]:
