@@ -11,6 +11,7 @@ from tests.docs.test_reference import can_be_typed
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "explanation" / "when-it-pays.md").read_text()
+README = (DOCS.parent / "README.md").read_text()
 RESULTS = (DOCS / "results.md").read_text()
 ROWS = [
     line.strip("| ").split(" | ") for line in PAGE.splitlines() if re.match(r"\| `[\w-]+` \|", line)
@@ -80,6 +81,30 @@ def test_every_other_figure_is_on_the_results_page():
     )
     assert "+15.8 points (7.1 to 24.3)" in PAGE.replace("\n", " ")
     assert "2 of 480 games" in RESULTS.replace("\n", " ")
+
+
+# The rows of the README's table, in order: table, arm together, arm alone.
+ON_THE_FIRST_SCREEN = [
+    ("related", "together, personal", "alone, as many steps"),
+    ("levels", "together, personal", "alone, as many steps"),
+    ("related", "home: together, personal", "home: alone, as many steps"),
+    ("main", "fed-se, personal", "local-evolve, as many steps"),
+]
+
+
+def test_the_readme_repeats_published_figures_and_verdicts():
+    rows = re.findall(
+        r"^\| each site .* \| ([\d.]+ %) \| ([\d.]+ %) \| (.+) \|$", README, flags=re.M
+    )
+    told = []
+    for table, arm, against in ON_THE_FIRST_SCREEN:
+        figures = published(table)
+        verdict = figures.answers[f"{arm} against {against}"]
+        told.append((figures.success[arm], figures.success[against], verdict))
+    assert rows == told
+    pooled = published("related").success["in one place"]
+    assert f"training in one place on everybody's episodes reached {pooled}" in README
+    assert "from a model of 0.53 M parameters" in README
 
 
 def test_its_commands_can_be_typed():

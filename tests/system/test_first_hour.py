@@ -65,7 +65,7 @@ def test_the_commands_of_the_readme_are_played():
     text = (ROOT / "README.md").read_text()
     typed = "".join(re.findall(r"```bash\n(.*?)```", text, flags=re.S)).splitlines()
     played = " ; ".join(step.command for step in steps(short=False))
-    left_out = ("uv pip", "fedse model get", "fedse demo desk", "fedse run demo --engine")
+    left_out = ("pip install", "fedse model get", "fedse demo desk", "fedse run demo --engine")
     wanted = [line.partition(" && ")[0] for line in typed if not line.startswith(left_out)]
     assert len(wanted) == 6
     assert [line for line in wanted if line not in played] == []
