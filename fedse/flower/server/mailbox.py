@@ -77,13 +77,16 @@ class Mailbox:
         """The replies that are there now; None if one cannot be read.
 
         Pulled one by one, so that a reply Flower fails to read can be attributed to its node,
-        and usually one payload is in memory.
+        and usually one payload is in memory. A reply to a question that has expired, and that
+        nobody waits for, is forgotten.
         """
+        now = time.monotonic()
+        self._pulls = {i: p for i, p in self._pulls.items() if i in waiting or now < p.expires}
         for message_id, sent in list(waiting.items()):
             if message_id not in waiting:
                 continue  # another reply of the same node came first
             try:
-                messages = self._pull(message_id)
+                messages = self._pull(message_id, sent.expires)
             except httpx.HTTPError:
                 continue  # the SuperLink is busy or restarting: the next look tries again
             except Exception:
@@ -94,7 +97,7 @@ class Mailbox:
             for reply in [r for r in messages if r.metadata.reply_to_message_id == message_id][:1]:
                 yield message_id, sent, reply
 
-    def _pull(self, message_id: str) -> Sequence[Message]:
+    def _pull(self, message_id: str, expires: float) -> Sequence[Message]:
         """The reply, if it is here whole.
 
         Flower hands out a reply when its upload has begun and then waits for the rest, up to two
@@ -102,7 +105,7 @@ class Mailbox:
         """
         pull = self._pulls.get(message_id)
         if pull is None:
-            pull = self._pulls[message_id] = _Pull(self._grid, message_id)
+            pull = self._pulls[message_id] = _Pull(self._grid, message_id, expires)
             pull.join(PULL_SECONDS)
         if pull.is_alive():
             return ()
@@ -115,9 +118,9 @@ class Mailbox:
 class _Pull(threading.Thread):
     """Requests one reply, for as long as Flower takes."""
 
-    def __init__(self, grid: Grid, message_id: str) -> None:
+    def __init__(self, grid: Grid, message_id: str, expires: float) -> None:
         super().__init__(daemon=True)
-        self._grid, self._message_id = grid, message_id
+        self._grid, self._message_id, self.expires = grid, message_id, expires
         self.messages: list[Message] = []
         self.error: BaseException | None = None
         self.start()
