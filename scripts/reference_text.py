@@ -157,7 +157,7 @@ COMPATIBILITY: dict[str, dict[str, str]] = {
         "trl": SKIPPED,
         **dict.fromkeys(("accelerate", "httpx"), ALL),
         "bitsandbytes": f"version 0.50.2 by hand; {SKIPPED}",
-        "vllm": "version 0.32.0 (CPU) by `scripts/real_engine.sh`; CI skips these tests by name",
+        "vllm": "version 0.32.0 (CPU) by `research/real_engine.sh`; CI skips these tests by name",
     },
     "Federation": {
         "flwr": "CI: simulation, deployment with TLS and node keys",

@@ -98,7 +98,7 @@ OPTIONAL = {
         (Path(os.environ.get("FEDSE_MODELS", "-")) / "smollm2-135m" / "config.json").is_file(),
         "no smollm2-135m in FEDSE_MODELS; fedse model get smollm2-135m",
     ),
-    "vllm": _named("FEDSE_VLLM_PYTHON", "Python with vLLM; see scripts/real_engine.sh"),
+    "vllm": _named("FEDSE_VLLM_PYTHON", "Python with vLLM; see research/real_engine.sh"),
     "openenv": _named("FEDSE_OPENENV_PYTHON", "Python with openenv"),
     "agentgym": _named("FEDSE_AGENTGYM_URL", "AgentGym TextCraft server"),
     "tmpfs": Optional(_may_mount(), "only root may mount a small disk"),

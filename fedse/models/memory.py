@@ -2,7 +2,7 @@
 
 What torch, transformers and the Python process take is not in these figures: 0.4 GB on a CPU. Nor
 is what an allocator keeps of freed memory: with glibc up to 0.7 times the figures on top, next to
-nothing with MALLOC_MMAP_THRESHOLD_=65536 (scripts/measure_memory.py compares).
+nothing with MALLOC_MMAP_THRESHOLD_=65536 (research/measure_memory.py compares).
 """
 
 from typing import NamedTuple

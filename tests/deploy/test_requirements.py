@@ -113,9 +113,9 @@ def test_what_names_no_package_is_written_into_no_lock(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("script", ["lock_requirements", "try_images"])
+@pytest.mark.parametrize("script", ["scripts.lock_requirements", "research.try_images"])
 def test_a_script_that_is_asked_how_it_is_used_says_so_and_does_nothing_else(script: str):
-    line = [sys.executable, "-m", f"scripts.{script}", "--help"]
+    line = [sys.executable, "-m", script, "--help"]
     asked = subprocess.run(line, cwd=ROOT, env={"PATH": ""}, capture_output=True, text=True)
-    assert f"python -m scripts.{script}" in asked.stdout + asked.stderr
+    assert f"python -m {script}" in asked.stdout + asked.stderr
     assert "Traceback" not in asked.stderr

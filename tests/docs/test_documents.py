@@ -10,7 +10,14 @@ from fedse.cli.app import VERBS
 from fedse.config.keys import config_keys
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob(".github/**/*.md")])
+PAGES = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("research/*.md"),
+        *ROOT.glob(".github/**/*.md"),
+    ]
+)
 ADRS = sorted(ROOT.glob("docs/adr/[0-9]*.md"))
 
 
@@ -26,7 +33,7 @@ def names_in(path: Path) -> set[str]:
     return found
 
 
-NAMED_FILE = re.compile(r"`((?:fedse|scripts|configs|docs|tests|examples)/[\w./-]+\.\w+)")
+NAMED_FILE = re.compile(r"`((?:fedse|scripts|research|configs|docs|tests|examples)/[\w./-]+\.\w+)")
 
 
 def links_in(page: Path) -> list[tuple[Path, str]]:

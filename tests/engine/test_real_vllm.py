@@ -1,4 +1,4 @@
-"""A real vLLM with real weights; scripts/real_engine.sh installs both and runs this.
+"""A real vLLM with real weights; research/real_engine.sh installs both and runs this.
 
 FEDSE_VLLM_PYTHON=~/vllm/bin/python FEDSE_MODELS=~/models pytest tests/engine/test_real_vllm.py
 """

@@ -86,7 +86,7 @@ def test_texts_that_were_not_kept_are_counted_not_invented(
 @pytest.mark.slow
 @optional("trl")
 def test_trl_learns_the_agents_words_only(exported: Path):
-    command = [sys.executable, str(ROOT / "scripts" / "train_with_trl.py")]
+    command = [sys.executable, str(ROOT / "examples" / "train_with_trl.py")]
     data, model = str(exported.with_name("kept.parquet")), str(base_path("tiny"))
     done = subprocess.run(
         [*command, data, "--model", model, "--steps", "2"],

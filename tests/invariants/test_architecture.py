@@ -247,7 +247,9 @@ def _names(node: ast.expr) -> set[str]:
     return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
 
 
-BESIDE = sorted({*(ROOT / "scripts").glob("*.py"), *(ROOT / "examples").rglob("*.py")})
+BESIDE = sorted(
+    path for name in ("scripts", "research", "examples") for path in (ROOT / name).rglob("*.py")
+)
 
 
 @pytest.mark.parametrize("path", BESIDE, ids=lambda path: path.name)

@@ -28,8 +28,8 @@ def test_a_number_is_a_telephone_number_by_how_it_is_written():
 @pytest.mark.slow
 def test_no_personal_data_of_a_sample_survives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     needs("presidio_analyzer", "stdnum")
-    from scripts.measure_redaction import is_found
-    from scripts.personal_corpus import NAMES, personal
+    from tests.redact.corpora.personal_corpus import NAMES, personal
+    from tests.redact.corpora.secret_corpus import is_found
 
     def refuse(*_: object) -> None:
         raise AssertionError("presidio must not connect")

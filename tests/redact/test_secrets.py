@@ -15,9 +15,8 @@ from fedse.redact.finding import finder_for
 from fedse.redact.numbers import find_numbers
 from fedse.redact.pseudonyms import redact_text
 from fedse.redact.spans import Find, settled
-from scripts.clean_texts import HARD, hard_prose
-from scripts.measure_redaction import is_found
-from scripts.secret_corpus import FORMATS, secrets
+from tests.redact.corpora.clean_texts import HARD, hard_prose
+from tests.redact.corpora.secret_corpus import FORMATS, is_found, secrets
 
 SECRETS = finder_for(RedactSection(secrets=True), Path("."))
 SAMPLE = [

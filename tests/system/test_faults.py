@@ -1,6 +1,6 @@
 """Full disks and hangs in a real federation: it goes on by itself, and nothing is lost.
 
-The whole table is made by scripts/fault_table.py.
+The whole table is made by research/fault_table.py.
 """
 
 from pathlib import Path

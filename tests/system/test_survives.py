@@ -1,4 +1,4 @@
-"""Shorter forms of scripts/kill_matrix.py and scripts/outages.py, on one real federation."""
+"""Shorter forms of research/kill_matrix.py and research/outages.py, on one real federation."""
 
 from collections import Counter
 from pathlib import Path
@@ -12,7 +12,7 @@ needs("flwr", "torch", "nginx")
 from tests.system.kills import POINTS, kill_matrix, summary
 from tests.system.outages import Outage, struck
 
-# scripts/outages.py has the others.
+# research/outages.py has the others.
 THEN = ("SuperLink killed", "database locked for 9 s")
 # The aim of every kill on free cores. Where others share them, to be back must not take longer than
 # it took to begin from nothing: half of the kills at each point in that time, all in twice that.

@@ -1,0 +1,92 @@
+"""Run `fedse demo desk` for several seeds, as a user would, and keep what came of it.
+
+    FEDSE_MODELS=FOLDER python -m research.desk_seeds docs/results/desk-seeds.json --out RUNS
+
+Each seed is a fresh process; a seed that is in the result is not run again. The result holds each
+seed's gain and its difference from working alone, both over all seeds with an interval that counts
+how much seeds differ, and one customer before and after.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from fedse.exports.before_after import before_and_after
+from fedse.exports.episodes import find_place, list_episodes, load_texts
+from fedse.results.alone import SeedRuns, together_or_alone
+from fedse.results.held_out import outcomes
+from fedse.stats.paired import paired_differences
+from scripts.cpu_time import children_cpu_seconds
+
+
+def run_seed(seed: int, out: Path) -> dict[str, Any]:
+    """What the demo told, and what it cost."""
+    command = [sys.executable, "-m", "fedse", "demo", "desk", "--json", "--seed", str(seed)]
+    before, started = children_cpu_seconds(), time.monotonic()
+    told = subprocess.run([*command, "--out", str(out)], stdout=subprocess.PIPE, check=True)
+    cpu, wall = children_cpu_seconds() - before, time.monotonic() - started
+    events = [json.loads(line) for line in told.stdout.decode().splitlines()]
+    result = next(event for event in events if event["event"] == "result")
+    compared = events[-1]
+    return {
+        "seed": seed,
+        "together_minus_alone": compared["all"],
+        "alarms": result["alarms"],
+        "wall_seconds": round(wall, 1),
+        "cpu_seconds": round(cpu, 1),
+        "clients": compared["clients"],
+        "together": Path(compared["together"]).name,
+        "alone": {client: Path(path).name for client, path in compared["alone"].items()},
+    }
+
+
+def over_seeds(seeds: list[dict[str, Any]], out: Path) -> dict[str, Any]:
+    """The gain since the first measurement and the difference from working alone."""
+    runs = [
+        SeedRuns(out / one["together"], {c: out / name for c, name in one["alone"].items()})
+        for one in seeds
+    ]
+    compared = together_or_alone(*runs)
+    ends = [[outcomes(run.together, end) for run in runs] for end in (None, 0)]
+    last, first = ({c: [seed[c] for seed in end] for c in end[0]} for end in ends)
+    gain = paired_differences(last, first, seed=0).micro
+    return {
+        "gain": gain._asdict(),
+        "together_minus_alone": compared.difference.micro._asdict(),
+        "together": {client: rate.value for client, rate in compared.together.items()},
+        "alone": {client: rate.value for client, rate in compared.alone.items()},
+    }
+
+
+def one_customer(run: Path) -> dict[str, Any]:
+    """The same held-out game, before the first round and after the last one."""
+    pair = before_and_after(list_episodes(find_place(str(run), run.parent)))
+    if pair is None:
+        return {}
+    texts = [trajectory for _, trajectory in load_texts(pair)]
+    turns = [[(t.observation, t.action) for t in one.turns] if one else [] for one in texts]
+    return {"task": pair.before.game.task, "before": turns[0], "after": turns[1]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("result", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    args = parser.parse_args()
+    seeds = json.loads(args.result.read_text())["seeds"] if args.result.is_file() else []
+    done = {one["seed"] for one in seeds}
+    for seed in [seed for seed in args.seeds if seed not in done]:
+        seeds = sorted([*seeds, run_seed(seed, args.out)], key=lambda one: one["seed"])
+        found = {"seeds": seeds, "over_seeds": over_seeds(seeds, args.out)}
+        found["customer"] = one_customer(args.out / seeds[0]["together"])
+        args.result.write_text(json.dumps(found, indent=1) + "\n")
+        print(seed, json.dumps(found["over_seeds"]), flush=True)
+
+
+if __name__ == "__main__":
+    main()
