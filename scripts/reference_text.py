@@ -149,7 +149,7 @@ of 0.28. The slow and the federated tests were run on 3.11 only.""",
 
 ALL = "CI, all tests that need it"
 SKIPPED = "a test that runs where the package is installed; CI does not install it"
-HAND = "by hand, see the [lab notes](../lab-notes.md#bridges-against-the-real-thing)"
+HAND = "by hand, see the [lab notes](../lab-notes/operations.md#bridges-against-the-real-thing)"
 COMPATIBILITY: dict[str, dict[str, str]] = {
     "Core": dict.fromkeys(("cyclopts", "numpy", "pydantic", "rich", "tomlkit"), ALL),
     "Models and training": {
