@@ -36,6 +36,7 @@ from scripts.reference_text import (
     OTHER_EXITS,
     PARTS,
     SPREAD,
+    SUBJECTS,
 )
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -199,12 +200,19 @@ def _package(name: str) -> str:
 
 
 def _decisions() -> Iterator[str]:
-    found = sorted((ROOT / "docs" / "adr").glob("[0-9]*.md"))
-    rows = []
-    for path in found:
-        title = path.read_text().partition("\n")[0].removeprefix("# ")
-        rows.append((path.name[:4], f"[{re.sub(r'^[0-9]+[.:]? *', '', title)}]({path.name})"))
-    yield table(["number", "decision"], rows)
+    rows: dict[str, list[tuple[str, str, str]]] = {subject: [] for subject in SUBJECTS}
+    for path in sorted((ROOT / "docs" / "adr").glob("[0-9]*.md")):
+        head = path.read_text().partition("\n## ")[0]
+        title = re.sub(r"^# [0-9]+[.:]? *", "", head.partition("\n")[0])
+        facts = dict(re.findall(r"^(Subject|Superseded): (.+)$", head, flags=re.MULTILINE))
+        number = f"{int(path.name[:4])}"
+        rows[facts["Subject"]].append(
+            (number, f"[{title}]({path.name})", facts.get("Superseded", "current"))
+        )
+    for subject, about in SUBJECTS.items():
+        yield f"## {subject.capitalize()}"
+        yield about
+        yield table(["number", "decision", "status"], rows[subject])
 
 
 def main() -> int:

@@ -49,8 +49,19 @@ INTRO = {
     ),
     "adr/index.md": (
         "Decisions",
-        "One page per decision: context, decision, consequences, and what would change our mind.",
+        "One page per decision: context, decision, consequences, and what would change our mind. "
+        "They are grouped by subject; the numbers show the order in which they were made.",
     ),
+}
+
+# Subject of a decision -> what belongs there; the order is that of the page.
+SUBJECTS = {
+    "method": "What is played, learned and merged.",
+    "wire": "What travels between the coordinator and the sites, and how.",
+    "safety": "What a hostile or broken site, server or outsider cannot do.",
+    "privacy": "What stays at a site, and what a reply reveals.",
+    "operations": "What keeps a federation running, and what is kept on disk.",
+    "tooling": "How the code is organised, and which packages it uses.",
 }
 
 # Fields that are spread with `**` in a call that emits an event.
