@@ -48,8 +48,6 @@ class Course(NamedTuple):
     arc: Arc = Arc()
     moments: bytes | None = None
     """AdamW's state after the last fit, as the trainer wrote it; None = a fresh optimiser."""
-    resting: int = 0
-    """The first so many rows of every A and columns of every B stay as they are."""
     stays: bool = False
     """Whether what is learned stays at the site, so that no noise is needed."""
     private: PrivateCourse | None = None

@@ -1,9 +1,8 @@
-"""Which of the two factors is learned in a round, and therefore travels.
+"""Which tensors of an adapter travel: all of them, or those of the one factor that is learned.
 
-A reply holds the tensors of the learned factor only: a safetensors file whose header follows from
-the agreed spec and the round, so it is compared and not interpreted, as for a whole adapter. The
-server has the other factor, which nobody may change. A request holds both, unless one of them is
-never learned: that one follows from the seed of the run, so every site has it.
+What travels is the same in every round and in both directions: a safetensors file whose header
+follows from the agreed spec, so it is compared and not interpreted. A factor that is never learned
+follows from the seed of the run, so every site and the server have it already.
 """
 
 import numpy as np
@@ -13,25 +12,13 @@ from fedse.config.schema import Config
 from fedse.types import Adapter, AdapterSpec
 
 
-def reply_spec(spec: AdapterSpec, config: Config, *, round: int) -> AdapterSpec:
-    """The layout of a reply in `round`: `spec` itself, or its tensors of the learned factor."""
-    factors = config.train_in(round).factors
-    if factors == "both":
+def travelling_spec(spec: AdapterSpec, config: Config) -> AdapterSpec:
+    """The layout of what travels: `spec` itself, or its tensors of B where only B is learned."""
+    if config.train.factors != "b":
         return spec
-    learned = [t for t in spec.tensors if factor_of(t.name) == factors.upper()]
+    learned = [t for t in spec.tensors if factor_of(t.name) == "B"]
     # Not copied: a copy of a model keeps the header and slices that were computed for it.
     return AdapterSpec.model_validate({**spec.model_dump(), "tensors": learned})
-
-
-def largest_reply(spec: AdapterSpec, config: Config) -> int:
-    """Bytes of the adapter in a reply, of the larger one where two factors take turns."""
-    return max(reply_spec(spec, config, round=index).nbytes for index in (1, 2))
-
-
-def travelling_spec(spec: AdapterSpec, config: Config) -> AdapterSpec:
-    """The tensors that change in one round or another; no others leave the server or a site."""
-    turns = config.train.factors == "alternate"
-    return spec if turns else reply_spec(spec, config, round=1)
 
 
 def request_bytes(adapter: Adapter, config: Config) -> bytes:

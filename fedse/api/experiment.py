@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import tomlkit
 
 from fedse.adapters.base import spec_of
-from fedse.aggregate.factors import largest_reply, travelling_spec
+from fedse.aggregate.factors import travelling_spec
 from fedse.api.checks import rehearse, require_runnable
 from fedse.api.engines import Engine
 from fedse.config.file import dump_config, experiment_text, parse_config
@@ -74,14 +74,15 @@ def plan(source: Source, *, engine: Engine = "local", **changes: Any) -> Plan:
     # A run finds this out when a site is opened, where the tokenizer is loaded anyway.
     warnings = rehearse(config)
     spec, clients = spec_of(config), len(config.clients)
+    sent = travelling_spec(spec, config).nbytes
     return Plan(
         clients={client.name: client.env for client in config.clients},
         rounds=config.run.rounds,
         episodes_per_round=config.rollout.episodes * clients,
         adapter_parameters=spec.size,
         adapter_bytes=spec.nbytes,
-        bytes_per_round_down=travelling_spec(spec, config).nbytes * clients,
-        bytes_per_round_up_at_most=largest_reply(spec, config) * clients,
+        bytes_per_round_down=sent * clients,
+        bytes_per_round_up_at_most=sent * clients,
         spec_digest=spec.digest,
         agreed_digest=config.agreed_digest(),
         warnings=tuple(warnings),

@@ -31,8 +31,6 @@ def _merging(config: ParsedConfig) -> dict[str, bool]:
         'aggregate.type = "product" needs aggregate.outer = "none"': product and outer,
         'train.factors = "alternate" needs aggregate.outer = "none", which would move the '
         "factor that rests": factors == "alternate" and outer,
-        'personal.form = "beside" needs train.factors = "both"': config.personal.form == "beside"
-        and factors != "both",
         'clients.rank needs aggregate.type = "product"': bool(ranks) and not product,
         f"clients.rank must be <= model.rank = {config.model.rank}": max(ranks, default=0)
         > config.model.rank,
@@ -68,8 +66,6 @@ def _private(config: ParsedConfig) -> dict[str, bool]:
         "units": config.train.batches != "shuffled",
         f'{needs} select.type = "success" or "all": with others, one unit decides whether others '
         "are learned from": config.select.type not in ("success", "all"),
-        f'{needs} personal.explore = "global": a personal adapter is trained without '
-        "noise": config.personal.explore != "global",
         f'{needs} aggregate.type other than "weighted", or privacy.counts = true: the weight is a '
         "count": config.aggregate.type == "weighted" and not config.privacy.counts,
         f"{needs} buffer.pooled = false": config.buffer.pooled,

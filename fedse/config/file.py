@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from fedse.config.hardware import OWN_SECTIONS
 from fedse.config.keys import children, config_keys, suggest_key
 from fedse.config.lines import Location, toml_lines
+from fedse.config.removed import drop_removed
 from fedse.config.schema import ClientSection, Config
 from fedse.config.shipped import SHIPPED
 from fedse.config.training import rivals
@@ -80,6 +81,7 @@ def _checked(
     raw: dict[str, Any], places: dict[Location, _GivenAt], source: str, problems: list[_Problem]
 ) -> Config:
     problems = [*problems, *_unsupported(raw, ())]
+    problems += [_Problem(*found) for found in drop_removed(raw)]
     try:
         # JSON, because only there strict mode takes a list for a tuple.
         config = Config.model_validate_json(json.dumps(raw, default=str), strict=True)

@@ -1,6 +1,6 @@
 """What is measured, with which tasks, what that decides, and what a client makes for itself."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field, model_validator
 
@@ -59,12 +59,5 @@ class PersonalSection(Section):
     """Peak learning rate, cosine to zero; unset = train.lr."""
     batch: Positive | None = None
     """Trajectories per step; unset = train.batch."""
-    form: Literal["further", "beside"] = "further"
-    """further: the global adapter, trained on. beside: the client's own last vote, trained on with
-    the mean of the other votes beside it, which stays as it is; it has twice the rank, and each
-    half counts half (FedALT with a fixed gate). Exact if the merge is a mean and all vote."""
     every: Annotated[int, Field(ge=0)] = 0
     """Make and measure it in every n-th evaluation; 0 = only after the last round."""
-    explore: Literal["global", "personal", "mix"] = "global"
-    """Which adapter explores: the global one (paper), a personal one made from it at the beginning
-    of each round, or each in half of the games. Training begins with the global one in any case."""

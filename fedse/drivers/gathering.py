@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 from fedse.aggregate.agreement import Stance, stances_of
 from fedse.aggregate.drift import drift_of
-from fedse.aggregate.factors import reply_spec, travelling_spec, with_resting_factor
+from fedse.aggregate.factors import travelling_spec, with_resting_factor
 from fedse.aggregate.validate import cap_lessons, load_checked, shrink_to_bound
 from fedse.committed import Drift, Exclusion
 from fedse.drivers.replies import ExpectedReply, exclusion_of
@@ -91,7 +91,7 @@ def gather_sum(run: Run, ask: Ask, asked: AskedRound) -> Gathered:
 def _collect(
     run: Run, ask: Ask, asked: AskedRound, keep: Callable[[Delivery, ExpectedReply], Answer]
 ) -> tuple[dict[str, Answer], list[Exclusion]]:
-    expected = ExpectedReply(asked.current, reply_spec(run.spec, run.config, round=asked.round))
+    expected = ExpectedReply(asked.current, travelling_spec(run.spec, run.config))
     answers: dict[str, Answer] = {}
     faults: list[Exclusion] = []
     for delivery in ask(asked.request, asked.current, skip=asked.skip):
@@ -117,7 +117,7 @@ def _gathered(
     drift: Callable[[Merged], Drift | None],
 ) -> Gathered:
     answers, faults = came
-    returned = reply_spec(run.spec, run.config, round=asked.round)
+    returned = travelling_spec(run.spec, run.config)
     revoked = sum(one.kind == "revoked" for one in faults)
     asked_sites = len(run.config.clients) - len(asked.skip) - revoked
     return Gathered(
@@ -125,7 +125,7 @@ def _gathered(
         faults=faults,
         merge=merge,
         drift=drift,
-        bytes_down=travelling_spec(run.spec, run.config).nbytes * asked_sites,
+        bytes_down=returned.nbytes * asked_sites,
         bytes_up=lambda merged: returned.nbytes * len(merged.voters),
     )
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedse.aggregate.factors import learned_part, reply_spec, request_bytes
+from fedse.aggregate.factors import learned_part, request_bytes, travelling_spec
 from fedse.config.schema import Config
 from fedse.config.training import TrainSection
 from fedse.course import Course
@@ -98,7 +98,7 @@ class Pooled:
             return delivery._replace(adapter=None)
         learned = {"loss": fitted.loss, "steps": fitted.steps}
         stats = delivery.stats.model_copy(update=learned)
-        returned = reply_spec(self._run.spec, self._run.config, round=request.round)
+        returned = travelling_spec(self._run.spec, self._run.config)
         data = learned_part(fitted.adapter, returned).to_bytes()
         return Delivery(delivery.client, stats, data)
 

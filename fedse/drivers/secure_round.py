@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from fedse.aggregate.factors import learned_part, reply_spec, with_resting_factor
+from fedse.aggregate.factors import learned_part, travelling_spec, with_resting_factor
 from fedse.aggregate.outer import outer_step
 from fedse.aggregate.validate import load_checked
 from fedse.committed import Exclusion
@@ -79,7 +79,7 @@ class SecureRound:
                 "aggregate.secure is not supported by this driver", hint="run it locally: fedse run"
             )
         self._run, self._ask, self._index, self._current = run, ask, index, current
-        self._part = reply_spec(run.spec, run.config, round=index)
+        self._part = travelling_spec(run.spec, run.config)
         self._folder = SumFolder(sum_folder(run), index)
         self._directory: Directory = read_directory(run.path)
         self._gone: dict[str, Exclusion] = {}

@@ -38,8 +38,8 @@ def server_command(config: Config, base: Path, port: int, *, host: str = HOST) -
     # What the model's folder recommends for sampling is no part of the experiment.
     command += ["--generation-config", "vllm", "--uvicorn-log-level", "warning"]
     if settings.adapters == "lora":
-        needed = config.model.rank * (2 if config.personal.form == "beside" else 1)
-        rank = min((room for room in RANKS if room >= needed), default=RANKS[-1])
+        fitting = (room for room in RANKS if room >= config.model.rank)
+        rank = min(fitting, default=RANKS[-1])
         command += ["--enable-lora", "--max-lora-rank", str(rank)]
         command += ["--max-loras", "2", "--max-cpu-loras", "4"]
     else:

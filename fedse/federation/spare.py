@@ -24,12 +24,6 @@ def with_spare_places(config: Config, count: int) -> Config:
             "must answer, and nobody answers for a free place",
             hint="leave --spare out, or set aggregate.secure = false",
         )
-    if config.personal.form == "beside":
-        raise ConfigError(
-            '--spare cannot be used with personal.form = "beside": a site takes its own part out '
-            "of the mean, and needs to know of how many votes that is",
-            hint='leave --spare out, or set personal.form = "further"',
-        )
     taken = {client.name for client in config.clients}
     names = [f"spare-{number}" for number in range(1, count + 1)]
     if twice := sorted(taken & {*names}):

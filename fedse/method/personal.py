@@ -1,18 +1,14 @@
 """The adapter a client makes for itself: the global one, trained on with its own experience."""
 
 import math
-from collections.abc import Sequence
 
-from fedse.aggregate.validate import load_checked
 from fedse.config.schema import Config
 from fedse.config.training import TrainSection
 from fedse.course import Course
 from fedse.events import Emit
-from fedse.method.beside import beside, doubled, mean_of_others
-from fedse.method.rollout import Game
 from fedse.method.site import Site
 from fedse.seeds import seed_of
-from fedse.types import Adapter, AdapterSpec
+from fedse.types import Adapter
 
 
 def is_due(config: Config, round: int) -> bool:
@@ -38,38 +34,7 @@ def personal_adapter(
     emit("personal.started", client=site.client, round=round, lessons=len(lessons))
     seed = seed_of(config.run.seed, site.client, round, "personal")
     settings = settings_for(config, len(lessons))
-    if config.personal.form == "further":
-        return site.fit(current, lessons, settings, seed, Course(stays=True)).adapter
-    pair = beside_the_others(current, site, config, round=round)
-    course = Course(resting=current.spec.rank, stays=True)
-    return site.fit(pair, lessons, settings, seed, course).adapter
-
-
-def beside_the_others(current: Adapter, site: Site, config: Config, *, round: int) -> Adapter:
-    """The client's last vote beside the mean of the others; before its first vote, `current`."""
-    vote = site.buffer.outbox.vote(config.run.name, before=round)
-    own = current if vote is None else load_checked(lambda: vote, current.spec)
-    return beside(mean_of_others(current, own, voters=len(config.clients)), own)
-
-
-def personal_spec(spec: AdapterSpec, config: Config) -> AdapterSpec:
-    """The layout of a personal adapter."""
-    return doubled(spec) if config.personal.form == "beside" else spec
-
-
-def explorers(
-    current: Adapter, games: Sequence[Game], site: Site, config: Config, *, round: int, emit: Emit
-) -> list[tuple[Adapter, Sequence[Game]]]:
-    """Who explores which of the round's games: each game once."""
-    if config.personal.explore == "global" or not games:
-        return [(current, games)]
-    own = personal_adapter(current, site, config, round=round, emit=emit)
-    if own is None:
-        return [(current, games)]
-    named = [game._replace(record="train-personal") for game in games]
-    if config.personal.explore == "personal":
-        return [(own, named)]
-    return [(current, games[::2]), (own, named[1::2])]
+    return site.fit(current, lessons, settings, seed, Course(stays=True)).adapter
 
 
 def settings_for(config: Config, lessons: int) -> TrainSection:

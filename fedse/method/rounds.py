@@ -16,7 +16,6 @@ from fedse.errors import AdapterRejected
 from fedse.events import Emit
 from fedse.method.counts import count_episodes
 from fedse.method.lessons import failures_for
-from fedse.method.personal import explorers
 from fedse.method.rollout import choose_games, require_sound
 from fedse.method.select import select_lessons
 from fedse.method.site import Answer, Merged, Site
@@ -67,18 +66,16 @@ def explore(
         emit("rollout.progress", client=site.client, round=round, played=played, won=succeeded)
 
     games = choose_games(site.tasks("train"), episodes, seed=seed)
-    played: list[Trajectory] = []
-    for actor, own in explorers(current, games, site, config, round=round, emit=emit):
-        played += site.play(
-            own,
-            site.make_env,
-            site.make_policy(actor, settings.temperature),
-            round=round,
-            batch=settings.batch,
-            max_turns=settings.max_turns,
-            seed=seed,
-            progress=progress,
-        )
+    played = site.play(
+        games,
+        site.make_env,
+        site.make_policy(current, settings.temperature),
+        round=round,
+        batch=settings.batch,
+        max_turns=settings.max_turns,
+        seed=seed,
+        progress=progress,
+    )
     require_sound(played, max_broken=settings.max_broken, hint=site.check)
     return played
 

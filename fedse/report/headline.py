@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from fedse.aggregate.factors import largest_reply
+from fedse.aggregate.factors import travelling_spec
 from fedse.report.facts import RunFacts
 from fedse.results.alarms import rounds_text, standing_alarms
 from fedse.stats.rates import change, micro, rates
@@ -86,7 +86,8 @@ def _left_tile(facts: RunFacts) -> Tile:
     ]
     low, high = min(sent), max(sent)
     most = "" if low == high else " at most"
-    each = f"adapters only, {largest_reply(facts.spec, facts.config) / 1e6:.2f} MB per round"
+    megabytes = travelling_spec(facts.spec, facts.config).nbytes / 1e6
+    each = f"adapters only, {megabytes:.2f} MB per round"
     return Tile(f"{high / 1e6:.2f} MB", f"left each client{most}", each)
 
 

@@ -29,23 +29,11 @@ def _who_gains(world: World) -> tuple[TableArm, ...]:
     return (
         TableArm("together", world=world),
         TableArm("together, personal", world=world, record="test-personal"),
-        TableArm(
-            "together, own beside the others",
-            settings={"personal.form": "beside"},
-            world=world,
-            record="test-personal",
-        ),
         TableArm("alone", "local-evolve", world=world),
         TableArm("alone, as many steps", "local-evolve", world=world, record="test-personal"),
         TableArm("in one place", "central-evolve", NOT_PERSONAL, world=world),
         TableArm("home: together", world=world, record="home"),
         TableArm("home: together, personal", world=world, record="home-personal"),
-        TableArm(
-            "home: together, own beside the others",
-            settings={"personal.form": "beside"},
-            world=world,
-            record="home-personal",
-        ),
         TableArm("home: alone", "local-evolve", world=world, record="home"),
         TableArm("home: alone, as many steps", "local-evolve", world=world, record="home-personal"),
     )
@@ -54,7 +42,6 @@ def _who_gains(world: World) -> tuple[TableArm, ...]:
 WHO_GAINS = (
     Question("together, personal", "alone, as many steps"),
     Question("together", "alone"),
-    Question("together, personal", "together, own beside the others"),
     Question("in one place", "together"),
     Question("home: together, personal", "home: alone, as many steps"),
     Question("home: together, personal", "home: together"),

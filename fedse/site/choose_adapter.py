@@ -14,7 +14,6 @@ from fedse.config.schema import Config
 from fedse.course import Course
 from fedse.errors import StoreError
 from fedse.method.evaluate import PERSONAL, play_held_out
-from fedse.method.personal import personal_spec
 from fedse.method.site import Site
 from fedse.seeds import seed_of
 from fedse.site.own_adapters import GLOBAL, kept_adapter
@@ -35,7 +34,7 @@ def choose_adapter(
     site: Site, config: Config, home: Path, *, games: int, risk: float
 ) -> ChosenAdapter:
     """The adapter to use, with a bound on the risk that it is worse than working alone."""
-    candidates = {ALONE: trained_alone(site, config), **shared_adapters(site, config, home)}
+    candidates = {ALONE: trained_alone(site, config), **shared_adapters(site, home)}
     last = config.run.rounds + 1
     outcomes = {
         name: [
@@ -50,11 +49,10 @@ def choose_adapter(
     return ChosenAdapter(candidates[choice.name], choice, games)
 
 
-def shared_adapters(site: Site, config: Config, home: Path) -> Mapping[str, Adapter]:
+def shared_adapters(site: Site, home: Path) -> Mapping[str, Adapter]:
     """What the federation has brought: the newest global adapter and what was made from one."""
-    own = {PERSONAL: personal_spec(site.spec, config), RETRAINED: site.spec}
-    layouts = {GLOBAL: site.spec, **own}
-    kept = {name: kept_adapter(home, name, layout) for name, layout in layouts.items()}
+    names = (GLOBAL, PERSONAL, RETRAINED)
+    kept = {name: kept_adapter(home, name, site.spec) for name in names}
     found = {name: one.adapter for name, one in kept.items() if one is not None}
     if not found:
         raise StoreError(

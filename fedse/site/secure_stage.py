@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedse.aggregate.factors import learned_part, reply_spec
+from fedse.aggregate.factors import learned_part, travelling_spec
 from fedse.config.schema import Config
 from fedse.errors import ConfigError, WireError
 from fedse.ledger.keys import Signer, new_signer
@@ -38,7 +38,7 @@ def announced(
     """What leaves of a finished round: its numbers, and signed keys in the place of the adapter."""
     if done.adapter is None:
         return done
-    part = reply_spec(site.spec, config, round=request.round)
+    part = travelling_spec(site.spec, config)
     terms = sum_terms(config, round=request.round, adapter=request.adapter, size=part.size)
     sums, key = site.buffer.sums, (request.experiment, request.round)
     if not sums.is_known(*key):

@@ -13,7 +13,6 @@ from dataclasses import replace
 from fedse.adapters.base import initial_adapter
 from fedse.aggregate.factors import (
     learned_part,
-    reply_spec,
     travelling_spec,
     with_resting_factor,
 )
@@ -89,7 +88,7 @@ def _finish(
     if config.privacy.on and update.adapter and update.adapter.digest not in private.results:
         raise TrainError("an adapter was made without noise, so it does not leave the site")
     stats, moments = reported(update.stats, config), onward.moments
-    done = SiteReply(stats, _returned(update.adapter, config, request.round))
+    done = SiteReply(stats, _returned(update.adapter, config))
     result = audit_answer(request, current, done, site, config, audit)
     if result is not None and audit is not None and not result.passes(audit):
         # Moments are those of training that counts for nobody.
@@ -128,11 +127,11 @@ def _leaving(
     return announced(request, current, done, site, config)
 
 
-def _returned(adapter: Adapter | None, config: Config, round: int) -> bytes | None:
+def _returned(adapter: Adapter | None, config: Config) -> bytes | None:
     """What leaves of an adapter: the factors that were learned."""
     if adapter is None:
         return None
-    return learned_part(adapter, reply_spec(adapter.spec, config, round=round)).to_bytes()
+    return learned_part(adapter, travelling_spec(adapter.spec, config)).to_bytes()
 
 
 def check_request(request: Request, data: bytes, config: Config, spec: AdapterSpec) -> Adapter:

@@ -21,7 +21,6 @@ from fedse.train.optimise import (
     Objective,
     Share,
     StepTaken,
-    first_rows_at_rest,
     likelihood,
     make_optimizer,
     take_steps,
@@ -106,8 +105,7 @@ class Trainer:
         def train(lessons: Sequence[T], objective: Objective[T]) -> list[StepTaken]:
             own = (settings, self.place, share, course.arc, optimizer)
             batches = LearnableBatches(batches_of(lessons, settings, seed=seed), context)
-            with first_rows_at_rest(model, course.resting):
-                return self._counted(take_steps(model, batches, *own, objective=objective))
+            return self._counted(take_steps(model, batches, *own, objective=objective))
 
         if course.private:
             own = (settings, self.place, course.arc, optimizer)
@@ -154,7 +152,6 @@ class Trainer:
             seed=seed,
             lessons=tuple(lessons),
             arc=course.arc,
-            resting=course.resting,
         )
 
     def model(self, spec: AdapterSpec | None = None) -> Any:

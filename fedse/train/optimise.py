@@ -136,22 +136,6 @@ def resting_factor(model: Any, factors: str) -> Iterator[None]:
 
 
 @contextmanager
-def first_rows_at_rest(model: Any, rows: int) -> Iterator[None]:
-    """Inside, the first `rows` rows of every A and columns of every B have no gradient."""
-    hooks = []
-    for name, parameter in model.named_parameters():
-        if rows and parameter.requires_grad:
-            moving = torch.ones_like(parameter)
-            (moving if ".lora_A." in name else moving.T)[:rows] = 0
-            hooks.append(parameter.register_hook(moving.mul))
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
-@contextmanager
 def training_mode(model: Any, place: TrainerSection) -> Iterator[None]:
     """The model is set to train inside; outside others generate with it, however this ended."""
     base = model.get_base_model()

@@ -23,7 +23,6 @@ class FitOrder(Record):
     seed: int
     lessons: tuple[Lesson, ...]
     arc: Arc = Arc()
-    resting: int = 0
 
 
 class FitFigures(Record):
@@ -67,7 +66,7 @@ class FitFolder(NamedTuple):
 
     def course(self, order: FitOrder) -> Course:
         """Where in the run the fit stands, and the moments it begins with."""
-        return Course(order.arc, _read_moments(self.path / "before.moments"), order.resting)
+        return Course(order.arc, _read_moments(self.path / "before.moments"))
 
     def write_fitted(self, fitted: Fitted) -> None:
         figures = FitFigures(

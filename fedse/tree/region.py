@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from fedse.aggregate.factors import reply_spec
+from fedse.aggregate.factors import travelling_spec
 from fedse.aggregate.merge import Vote, checked_vote
 from fedse.aggregate.regional import regional_sum, sum_to_bytes
 from fedse.aggregate.validate import cap_lessons
@@ -110,7 +110,7 @@ class Region:
     def _gather(self, asked: RegionAsk, current: Adapter) -> tuple[SiteLine, ...]:
         """The sites were asked; their votes are held if this is a question of a round."""
         request, votes = asked.request, dict[str, Vote]()
-        returned = reply_spec(self.spec, self.config, round=request.round)
+        returned = travelling_spec(self.spec, self.config)
         expected = ExpectedReply(current, returned if request.train else self.spec)
         if request.train:
             self._forget_votes()

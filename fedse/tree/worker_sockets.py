@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
 
-from fedse.aggregate.factors import largest_reply, request_bytes
+from fedse.aggregate.factors import request_bytes, travelling_spec
 from fedse.config.schema import Config
 from fedse.protocol import Delivery, Request, undelivered
 from fedse.site.socket_client import ask_site, ask_until_served
@@ -41,7 +41,7 @@ class WorkerSockets:
             request.model_dump(mode="json"),
             data,
             client=None,
-            max_reply_bytes=largest_reply(self._spec, self._config),
+            max_reply_bytes=travelling_spec(self._spec, self._config).nbytes,
             timeout=self._config.aggregate.deadline,
         )
         reply = ask_until_served(ask, patience=PATIENCE, tries=TRIES)

@@ -6,9 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedse.aggregate.factors import (
-    largest_reply,
     learned_part,
-    reply_spec,
     travelling_spec,
     with_resting_factor,
 )
@@ -31,41 +29,29 @@ def config(factors: str, **aggregate: object) -> Config:
     )
 
 
-def returned(factors: str, round: int = 1) -> list[str]:
-    return [tensor.name for tensor in reply_spec(SPEC, config(factors), round=round).tensors]
-
-
-def test_who_learns_what_when():
-    assert [returned("both", round) for round in (1, 2)] == [[A, B], [A, B]]
-    assert [returned("b", round) for round in (1, 2)] == [[B], [B]]
-    # B first, because A has no gradient as long as B is zero.
-    assert [returned("alternate", round) for round in (1, 2, 3)] == [[B], [A], [B]]
-    assert reply_spec(SPEC, config("both"), round=1) is SPEC
+def test_what_travels_is_what_is_ever_learned():
+    for factors, names in {"both": [A, B], "b": [B], "alternate": [A, B]}.items():
+        sent = travelling_spec(SPEC, config(factors))
+        assert [tensor.name for tensor in sent.tensors] == names
+    assert travelling_spec(SPEC, config("both")) is SPEC
 
 
 def test_the_layout_of_a_half_is_made_for_it():
     """Its header is that of a safetensors file with these tensors and no others."""
-    half = reply_spec(SPEC, config("b"), round=1)
+    half = travelling_spec(SPEC, config("b"))
     assert SPEC.nbytes == len(SPEC.header) + 4 * (8 + 6)
     assert half.nbytes == len(half.header) + 4 * 6
     assert A.encode() not in half.header
     assert b'"data_offsets":[0,24]' in half.header
-    assert largest_reply(SPEC, config("b")) == half.nbytes
-    assert (
-        largest_reply(SPEC, config("alternate"))
-        == reply_spec(SPEC, config("alternate"), round=2).nbytes
-    )
-    assert travelling_spec(SPEC, config("b")) == half
-    assert travelling_spec(SPEC, config("alternate")) is SPEC
 
 
-@pytest.mark.parametrize(("factors", "round"), [("b", 1), ("alternate", 2), ("both", 1)])
+@pytest.mark.parametrize("factors", ["b", "both"])
 @given(seed=st.integers(1, 10**6))
 def test_what_returns_has_the_learned_factor_of_the_site_and_the_other_of_the_server(
-    factors: str, round: int, seed: int
+    factors: str, seed: int
 ):
     current, trained = toy_adapter(SPEC, 0), toy_adapter(SPEC, seed)
-    part = reply_spec(SPEC, config(factors), round=round)
+    part = travelling_spec(SPEC, config(factors))
     whole = with_resting_factor(learned_part(trained, part).to_bytes(), part, current)
     learned = {tensor.name for tensor in part.tensors}
     found = Adapter(SPEC, np.frombuffer(whole, dtype="<f4", offset=len(SPEC.header)))
@@ -75,7 +61,7 @@ def test_what_returns_has_the_learned_factor_of_the_site_and_the_other_of_the_se
 
 
 def test_a_whole_adapter_in_the_place_of_a_half_is_rejected():
-    current, half = toy_adapter(SPEC, 0), reply_spec(SPEC, config("b"), round=1)
+    current, half = toy_adapter(SPEC, 0), travelling_spec(SPEC, config("b"))
     sound = learned_part(current, half).to_bytes()
     for wrong in (current.to_bytes(), sound[:-1], sound.replace(b"lora_B", b"lora_A"), b""):
         with pytest.raises(AdapterRejected):

@@ -21,8 +21,6 @@ PRIVATE = Config.model_validate(
         ({"train.batches": "by-length"}, "random sample"),
         ({"select.type": "frontier"}, "one unit decides"),
         ({"select.type": "hindsight"}, "one unit decides"),
-        ({"personal.steps": 10, "personal.explore": "personal"}, "personal.explore"),
-        ({"personal.steps": 10, "personal.explore": "mix"}, "personal.explore"),
         ({"aggregate.type": "weighted"}, "the weight is a count"),
         ({"buffer.pooled": True}, "buffer.pooled"),
         ({"trainer.processes": 2}, "trainer.processes"),
@@ -40,7 +38,6 @@ def test_what_only_works_on_what_has_noise_already_is_allowed():
         "train.factors": "b",
         "select.type": "all",
         "personal.steps": 10,
-        "personal.form": "further",
         "buffer.demonstrations": 5,
     }
     assert with_settings(PRIVATE, allowed).privacy.on

@@ -21,7 +21,7 @@ def test_every_block_is_an_experiment_or_part_of_one(block: str):
 
 @pytest.mark.parametrize(
     "setting",
-    ["personal.steps", "personal.every", "personal.explore", "personal.form", "gate.liars"],
+    ["personal.steps", "personal.every", "gate.liars"],
 )
 def test_the_settings_it_names_exist(setting: str):
     section, _, name = setting.partition(".")

@@ -64,7 +64,6 @@ def test_a_run_without_a_federation_has_none(tmp_path: Path):
     [
         ({}, -1, "must be 0 or more, got -1"),
         ({"aggregate": {"secure": True, "clip": "none"}}, 1, "aggregate.secure"),
-        ({"personal": {"form": "beside"}}, 1, "personal.form"),
         (
             {"clients": [{"name": "spare-1", "env": "maze"}]},
             1,

@@ -125,18 +125,3 @@ def test_a_site_keeps_the_newest_of_each_name(tmp_path: Path):
     assert found is not None
     assert (found.round, found.adapter.digest) == (12, second.digest)
     assert len(list((tmp_path / "own-adapters" / "personal").iterdir())) == 1
-
-
-@pytest.mark.parametrize("explore", ["global", "personal", "mix"])
-def test_every_game_is_explored_once_by_whoever_is_to_explore(tmp_path: Path, explore: str):
-    settings = config(steps=3)
-    personal = settings.personal.model_copy(update={"explore": explore})
-    settings = settings.model_copy(update={"personal": personal})
-    kept = Kept(tmp_path, settings)
-    client_round(CURRENT, kept.site, settings, round=2, emit=silent)
-    played = [game for game in kept.site.buffer.played("run") if game.round == 2]
-    actors = {game.episode.policy for game in played if game.episode}
-    assert len(played) == 20
-    assert len({(game.task, game.seed) for game in played}) == 20
-    assert (CURRENT.digest in actors) == (explore != "personal")
-    assert len(actors) == (2 if explore == "mix" else 1)

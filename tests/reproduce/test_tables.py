@@ -87,7 +87,7 @@ def test_an_arm_two_tables_share_is_done_once():
     assert main["fed-se"] == main["fed-se, personal"] == keys("learn")["successes"]
     assert keys("one-world")["fed-se"] == keys("merge")["mean"]
     assert related["together"] == related["home: together, personal"]
-    assert related["together"] != related["together, own beside the others"]
+    assert related["together"] != related["in one place"]
     # Lone clients are five experiments each.
     assert len(set.union(*main.values())) == 3 + 2 * 5
 

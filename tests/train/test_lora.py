@@ -31,7 +31,6 @@ from fedse.config.training import TrainSection
 from fedse.course import LEVEL, Arc, Course
 from fedse.envs.base import make_env
 from fedse.errors import TrainError
-from fedse.method.beside import beside
 from fedse.method.rollout import choose_games, demonstrate
 from fedse.site.open import open_site
 from fedse.train.batch import IGNORED, agent_loss, make_batch
@@ -271,19 +270,3 @@ def test_a_fit_counts_its_tokens():
 def test_a_context_too_short_for_any_action_is_named():
     with pytest.raises(TrainError, match=r"no action of 4 episodes begins within .* = 5 tokens"):
         fitted(context=5)
-
-
-def test_of_a_pair_only_the_own_half_is_trained():
-    others, own = (fitted(seed).adapter for seed in (1, 2))
-    pair, rank = beside(others, own), SPEC.rank
-    made = fitted(start=pair, course=Course(resting=rank), epochs=1).adapter
-    assert made.spec == pair.spec
-    before, after = pair.tensors(), made.tensors()
-    for name in before:
-        rests, moves = (
-            (np.s_[:rank], np.s_[rank:])
-            if ".lora_A." in name
-            else (np.s_[:, :rank], np.s_[:, rank:])
-        )
-        assert (before[name][rests] == after[name][rests]).all()
-        assert (before[name][moves] != after[name][moves]).any()

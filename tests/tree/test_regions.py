@@ -17,7 +17,7 @@ from tests.needs import needs
 
 needs("cryptography")
 
-from fedse.aggregate.factors import learned_part, reply_spec
+from fedse.aggregate.factors import learned_part, travelling_spec
 from fedse.committed import RoundResult
 from fedse.config.schema import Config
 from fedse.drivers.loop import federate, federate_by
@@ -92,7 +92,7 @@ class Members:
         if name == "f" and request.round == 2:
             return Delivery(name, stats)
         trained = Adapter(SPEC, (adapter.vector + step).astype(np.float32))
-        returned = reply_spec(SPEC, self.settings, round=request.round)
+        returned = travelling_spec(SPEC, self.settings)
         return Delivery(name, stats, learned_part(trained, returned).to_bytes())
 
     def count(self, name: str, adapter: Adapter) -> Delivery:

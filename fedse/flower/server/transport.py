@@ -11,7 +11,7 @@ from typing import NamedTuple
 from flwr.app import Message
 from flwr.serverapp import Grid
 
-from fedse.aggregate.factors import reply_spec, request_bytes
+from fedse.aggregate.factors import request_bytes, travelling_spec
 from fedse.aggregate.validate import parse_adapter
 from fedse.errors import AdapterRejected, WireError
 from fedse.flower.messages.offences import FILE as OFFENCES
@@ -184,7 +184,7 @@ class GridAsk:
             return ReplyValue.NO_VOTE
         limits = self._run.config.aggregate
         if limits.goal:
-            returned = reply_spec(self._run.spec, self._run.config, round=round)
+            returned = travelling_spec(self._run.spec, self._run.config)
             try:
                 parse_adapter(delivery.adapter, returned, limits)
             except AdapterRejected:
