@@ -16,9 +16,10 @@ A broken episode or a broken client is data; a broken invariant stops with one o
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
+from typing import NamedTuple
 
 
 class FedSEError(Exception):
@@ -35,8 +36,18 @@ class ConfigError(FedSEError):
     exit_code = 2
 
 
+class Missing(NamedTuple):
+    """Packages that are not installed, what needs them, and the extra that brings them."""
+
+    what: str
+    packages: tuple[str, ...]
+    extra: str
+
+
 class MachineError(FedSEError):
     exit_code = 3
+    missing: tuple[Missing, ...] = ()
+    """The packages that would mend it; empty if something else is lacking."""
 
 
 class EnvError(FedSEError):
@@ -94,11 +105,26 @@ def _cause(error: Exception, what: str) -> str:
     return error.strerror if told else f"{error.strerror}: {name!r}"
 
 
-INSTALL_TORCH = (
-    "uv pip install --torch-backend cpu 'fed-se[hf]', or without uv: "
-    "pip install --extra-index-url https://download.pytorch.org/whl/cpu 'fed-se[hf]'"
-)
-"""Plain pip would bring a CUDA build of several gigabytes on Linux."""
+TORCH = "hf"
+"""The extra that brings torch."""
+
+
+def install_line(*extras: str) -> str:
+    """The command that installs these extras; with torch, its build without CUDA.
+
+    Plain pip would bring a CUDA build of several gigabytes on Linux.
+    """
+    named = f"'fed-se[{','.join(extras)}]'"
+    if TORCH not in extras:
+        return f"pip install {named}"
+    index = "https://download.pytorch.org/whl/cpu"
+    return (
+        f"uv pip install --torch-backend cpu {named}, or without uv: "
+        f"pip install --extra-index-url {index} {named}"
+    )
+
+
+INSTALL_TORCH = install_line(TORCH)
 
 
 def is_installed(package: str) -> bool:
@@ -108,9 +134,36 @@ def is_installed(package: str) -> bool:
 
 def require_packages(what: str, *packages: str, extra: str) -> None:
     """All `packages` are installed, or the error names those that are not and their extra."""
-    lacking = [package for package in packages if not is_installed(package)]
+    lacking = tuple(package for package in packages if not is_installed(package))
     if lacking:
-        raise MachineError(
-            f"{what} needs {', '.join(lacking)}, not installed here (part of fed-se[{extra}])",
-            hint=f"pip install 'fed-se[{extra}]'",
-        )
+        raise _lacks([Missing(what, lacking, extra)])
+
+
+def require_all(*checks: Callable[[], object]) -> None:
+    """Every check passes, or one error names all the packages they lack and one command.
+
+    Any other error leaves at once: installing packages would not mend it.
+    """
+    missing: dict[Missing, None] = {}
+    for check in checks:
+        try:
+            check()
+        except MachineError as error:
+            if not error.missing:
+                raise
+            missing |= dict.fromkeys(error.missing)
+    if missing:
+        raise _lacks([*missing])
+
+
+def _lacks(missing: Sequence[Missing]) -> MachineError:
+    texts = [
+        f"{what} needs {', '.join(packages)} (part of fed-se[{extra}])"
+        for what, packages, extra in missing
+    ]
+    error = MachineError(
+        f"not installed here: {'; '.join(texts)}",
+        hint=install_line(*dict.fromkeys(one.extra for one in missing)),
+    )
+    error.missing = tuple(missing)
+    return error

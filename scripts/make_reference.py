@@ -93,7 +93,8 @@ def _events(sources: Mapping[str, str]) -> Iterator[str]:
     for name, module, told in emitted_events(sources, SPREAD):
         if fields.setdefault(name, told) != told:
             raise ValueError(f"{name} has other fields in {module}: {told}, {fields[name]}")
-        side[name] = "site" if module.partition(".")[0] in ("method", "site") else "coordinator"
+        at_site = name.startswith("site.") or module.partition(".")[0] in ("method", "site")
+        side[name] = "site" if at_site else "coordinator"
     if set(fields) != set(EVENTS):
         raise ValueError(f"without a description, or without code: {set(fields) ^ set(EVENTS)}")
     for who in ("coordinator", "site"):

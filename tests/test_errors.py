@@ -1,6 +1,7 @@
 """What errors say about missing packages and about what foreign code raised."""
 
 import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -11,7 +12,9 @@ from fedse.errors import (
     MachineError,
     StoreError,
     boundary,
+    install_line,
     is_installed,
+    require_all,
     require_packages,
 )
 
@@ -25,9 +28,39 @@ def test_only_what_is_missing_is_named_with_its_extra(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "xdist", None)
     with pytest.raises(MachineError) as caught:
         require_packages("a test", "pytest", "xdist", "no_such_package", extra="dev")
-    told = "a test needs xdist, no_such_package, not installed here (part of fed-se[dev])"
-    assert str(caught.value) == told
+    named = "a test needs xdist, no_such_package (part of fed-se[dev])"
+    assert str(caught.value) == f"not installed here: {named}"
     assert caught.value.hint == "pip install 'fed-se[dev]'"
+
+
+def lacking(what: str, package: str, extra: str) -> Callable[[], None]:
+    return lambda: require_packages(what, package, extra=extra)
+
+
+def test_all_that_several_checks_lack_is_named_once_with_one_command():
+    first, second = lacking("a", "no_such_a", "one"), lacking("b", "no_such_b", "two")
+    with pytest.raises(MachineError) as caught:
+        require_all(first, lambda: require_all(second, first), lacking("c", "pytest", "dev"))
+    assert str(caught.value) == (
+        "not installed here: a needs no_such_a (part of fed-se[one]); "
+        "b needs no_such_b (part of fed-se[two])"
+    )
+    assert caught.value.hint == "pip install 'fed-se[one,two]'"
+
+
+def test_another_error_of_a_check_is_not_delayed():
+    def broken() -> None:
+        raise MachineError("no disk")
+
+    with pytest.raises(MachineError, match=r"^no disk$"):
+        require_all(lacking("a", "no_such_a", "one"), broken)
+
+
+def test_one_command_with_torch_brings_everything_without_cuda():
+    uv, _, pip = install_line("hf", "models").partition(", or without uv: ")
+    assert uv == "uv pip install --torch-backend cpu 'fed-se[hf,models]'"
+    assert pip.startswith("pip install --extra-index-url https://")
+    assert pip.endswith(" 'fed-se[hf,models]'")
 
 
 def said_of(error: Exception, what: str = "write /a/b", kind: type[FedSEError] = StoreError) -> str:

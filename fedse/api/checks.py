@@ -1,17 +1,18 @@
 """Can this experiment run here? What is missing or too small is an error before anything starts."""
 
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from fedse.adapters.base import base_path
 from fedse.api.engines import Engine
-from fedse.config.schema import Config
+from fedse.config.schema import ClientSection, Config
 from fedse.envs.base import make_env
 from fedse.errors import (
-    INSTALL_TORCH,
+    TORCH,
     ConfigError,
     FedSEError,
     MachineError,
-    is_installed,
+    require_all,
     require_packages,
 )
 from fedse.models.number_format import FIX, SLOW, only_imitated
@@ -19,38 +20,64 @@ from fedse.site.rehearsal import foreseen, require_prompt_fits
 from fedse.tree.settings import regions_of, require_composable
 
 
-def require_runnable(config: Config, engine: Engine) -> None:
-    """The machine, the environments and the settings allow this experiment with this engine."""
+def require_runnable(config: Config, engine: Engine, *more: Callable[[], object]) -> None:
+    """The machine, the environments and the settings allow this experiment with this engine.
+
+    Missing packages, also those that the checks in `more` find, are named in one error.
+    """
     require_local(config, engine)
-    require_members(config)
-    require_machine(engine)
-    require_engine(config)
+    require_all(
+        partial(require_members, config),
+        partial(require_machine, engine),
+        partial(require_engine, config),
+        *(partial(require_packages, *need, extra=extra) for *need, extra in _needs(config)),
+        *more,
+    )
+
+
+def _needs(config: Config) -> Iterator[tuple[str, ...]]:
+    """Setting, packages and extra, of the settings that need packages at the clients."""
+    if config.aggregate.secure:
+        yield "aggregate.secure", "cryptography", "Crypto", "secure"
+    if config.privacy.on:
+        yield "privacy.epsilon", "dp_accounting", "privacy"
+    if config.redact.secrets:
+        yield "redact.secrets = true", "stdnum", "redact"
+    if config.redact.personal:
+        yield "redact.personal = true", "presidio_analyzer", "redact"
+    if config.trainer.precision == "4bit":
+        yield "trainer.precision = '4bit'", "bitsandbytes", "4bit"
 
 
 def require_members(config: Config) -> None:
     """Every client's environment can be made here with its options."""
-    for number, client in enumerate(config.clients):
-        try:
-            make_env(client.env, client.options).close()
-        except FedSEError as error:
-            where = f"clients.{number} ({client.name})"
-            raise type(error)(f"{where}: {error}", hint=error.hint) from error
+    require_all(*(partial(_require_env, place) for place in enumerate(config.clients)))
+
+
+def _require_env(place: tuple[int, ClientSection]) -> None:
+    number, client = place
+    try:
+        make_env(client.env, client.options).close()
+    except FedSEError as error:
+        if isinstance(error, MachineError) and error.missing:
+            raise
+        where = f"clients.{number} ({client.name})"
+        raise type(error)(f"{where}: {error}", hint=error.hint) from error
 
 
 def require_machine(engine: Engine) -> None:
-    """All packages the run needs are installed, or the error says how to install them."""
-    lacking = [name for name in ("torch", "transformers", "peft") if not is_installed(name)]
-    if lacking:
-        raise MachineError(
-            f"playing and training need {', '.join(lacking)}, not installed here",
-            hint=INSTALL_TORCH,
-        )
-    if engine == "simulation":
-        require_packages("engine simulation", "flwr", "ray", extra="simulation")
-    elif engine == "deployment":
-        require_packages("engine deployment", "flwr", extra="flower")
-    elif engine == "tree":
-        require_packages("engine tree", "cryptography", extra="flower")
+    """All packages that a run with this engine needs are installed."""
+    needs = {
+        "local": (),
+        "simulation": ("flwr", "ray", "simulation"),
+        "deployment": ("flwr", "flower"),
+        "tree": ("cryptography", "flower"),
+    }[engine]
+    model = ("torch", "transformers", "peft")
+    require_all(
+        partial(require_packages, "a model that plays and trains", *model, extra=TORCH),
+        *(partial(require_packages, f"engine {engine}", *needs[:-1], extra=e) for e in needs[-1:]),
+    )
 
 
 def require_engine(config: Config) -> None:

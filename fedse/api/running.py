@@ -3,6 +3,7 @@
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from fedse.api.checks import require_machine, require_runnable
@@ -35,8 +36,7 @@ def run(
     where `experiment` is a Config. A tracker's failure is passed to `warn`; the run goes on.
     """
     config, text = load_experiment(experiment, settings=settings, method=method, only=only)
-    require_runnable(config, engine)
-    require_trackers(track)
+    require_runnable(config, engine, partial(require_trackers, track))
     observers = [on_event] if on_event else []
     observer = fan_out(observers)
     with create_run(

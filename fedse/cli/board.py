@@ -12,6 +12,7 @@ from fedse.config.worlds import world_names
 from fedse.events import read_events
 
 OPENING = {
+    "site.opening": "loads",
     "eval.started": "evaluates",
     "rollout.started": "explores",
     "train.started": "trains",
@@ -20,6 +21,7 @@ OPENING = {
 ANSWERED = ("voted", "done", "no vote", "excluded", "quarantined")
 LAST = "last evaluation"
 LOADING, WAITING, AT_WORK = "loading the model", "waiting for sites", "clients at work"
+WARM_START = "warm start: training on demonstrations, no games"
 
 
 Seen = Callable[[], Mapping[str, str]]
@@ -34,7 +36,7 @@ class Row:
     env: str
     state: str = "waiting"
     games: str = ""
-    solved: str = ""
+    success: str = ""
     buffer: str = ""
     loss: str = ""
     sent: str = ""
@@ -93,15 +95,26 @@ class Board:
     def _take_of_client(self, row: Row, event: str, facts: dict[str, Any]) -> None:
         if event in OPENING:
             row.state = OPENING[event]
-            row.games = _games(event, facts) or row.games
-            self.doing = AT_WORK if facts["round"] <= self.rounds else LAST
+            row.games = _games(facts) or row.games
+            self.doing = self._doing(event, facts)
+        elif event == "eval.progress":
+            row.state = "validates" if facts["purpose"] == "validation" else "evaluates"
+            row.games = f"{facts['played']}/{facts['episodes']}"
         elif event == "rollout.progress":
             row.games = f"{facts['played']}/{row.games.rpartition('/')[2]}"
-            row.solved = _rate(facts["won"], facts["played"])
+            row.success = _rate(facts["won"], facts["played"])
         elif event == "eval.recorded":
             self._take_measured(row, facts)
         elif event == "answer.received":
             self._take_answer(row, facts)
+
+    def _doing(self, event: str, facts: dict[str, Any]) -> str:
+        if event == "site.opening":
+            return self.doing
+        warm = self.doing == WARM_START or facts.get("episodes") == 0
+        if event in ("rollout.started", "train.started") and warm:
+            return WARM_START
+        return AT_WORK if facts["round"] <= self.rounds else LAST
 
     def _take_measured(self, row: Row, facts: dict[str, Any]) -> None:
         """The change is counted from before the first round, as in the result."""
@@ -115,7 +128,8 @@ class Board:
 
     def _take_answer(self, row: Row, facts: dict[str, Any]) -> None:
         row.state = "voted" if facts["bytes"] else "no vote"
-        row.games, row.solved = str(facts["played"]), _rate(facts["succeeded"], facts["played"])
+        row.games = str(facts["played"] or "")
+        row.success = _rate(facts["succeeded"], facts["played"])
         row.buffer, row.sent = str(facts["buffered"]), megabytes(facts["bytes"])
         row.loss = "" if facts["loss"] is None else f"{facts['loss']:.3f}"
         if facts["fault"]:
@@ -145,7 +159,7 @@ def _rate(won: int, played: int) -> str:
     return f"{won / played:.2f}" if played else ""
 
 
-def _games(event: str, facts: dict[str, Any]) -> str:
-    """Games played and planned; how many were played is known only while exploring."""
+def _games(facts: dict[str, Any]) -> str:
+    """Games played and planned; empty where none are, as in a warm start."""
     planned = facts.get("episodes")
-    return "" if planned is None else f"0/{planned}" if event == "rollout.started" else str(planned)
+    return f"0/{planned}" if planned else ""

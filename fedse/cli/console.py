@@ -73,7 +73,7 @@ def _answered(facts: Facts) -> str:
     if facts["fault"]:
         return f"{facts['client']} excluded: {facts['fault']}"
     details = [
-        _solved(facts["succeeded"], facts["played"]),
+        *([_success(facts["succeeded"], facts["played"])] if facts["played"] else []),
         f"buffer {facts['buffered']} ({facts['added']:+d})",
         *([] if facts["loss"] is None else [f"loss {facts['loss']:.3f}"]),
         megabytes(facts["bytes"]) if facts["bytes"] else "no vote",
@@ -102,7 +102,7 @@ def _committed(facts: Facts) -> str:
 
 def _measured(facts: Facts) -> str:
     """Names the adapter by the round it came from; that of round 0 is the untrained one."""
-    held_out = f"{facts['client']} held-out {_solved(facts['won'], facts['played'])}"
+    held_out = f"{facts['client']} held-out: {_success(facts['won'], facts['played'])}"
     return f"{held_out} (adapter of round {facts['round']})"
 
 
@@ -110,17 +110,30 @@ def _sends(facts: Facts) -> str:
     return f"{facts['client']} sends {megabytes(facts['bytes']) if facts['bytes'] else 'counts'}"
 
 
-def _solved(won: int, played: int) -> str:
+def _evaluates(facts: Facts) -> str:
+    kind = "validation" if facts["purpose"] == "validation" else "held-out"
+    return f"{facts['client']} has played {facts['played']} of {facts['episodes']} {kind} games"
+
+
+def _explores(facts: Facts) -> str:
+    if not facts["episodes"]:
+        return f"{facts['client']} plays no games in a warm start: it learns from demonstrations"
+    return f"{facts['client']} explores in {counted(facts['episodes'], 'game')}"
+
+
+def _success(won: int, played: int) -> str:
     share = f" = {won / played:.2f}" if played else ""
-    return f"solved {won}/{played}{share}"
+    return f"succeeded in {won}/{played}{share}"
 
 
 _LINES: Mapping[str, Callable[[Facts], str]] = {
     "run.started": _started,
     "round.started": lambda f: "started",
+    "site.opening": lambda f: f"{f['client']} loads the model and its environment",
     "eval.started": lambda f: f"{f['client']} evaluates in {f['episodes']} held-out games",
-    "rollout.started": lambda f: f"{f['client']} explores in {f['episodes']} games",
-    "rollout.progress": lambda f: f"{f['client']} {_solved(f['won'], f['played'])}",
+    "eval.progress": _evaluates,
+    "rollout.started": _explores,
+    "rollout.progress": lambda f: f"{f['client']} {_success(f['won'], f['played'])}",
     "train.started": lambda f: f"{f['client']} trains on {counted(f['lessons'], 'kept game')}",
     "upload.started": _sends,
     "answer.received": _answered,

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from fedse.api.checks import require_machine
 from fedse.api.engines import acting_engine
 from fedse.cli.display import Json
-from fedse.cli.federation_options import require_flower
+from fedse.cli.federation_options import require_flower, require_flower_and_model
 from fedse.cli.phrases import counted
 from fedse.cli.site_options import HERE, HomeOption
 from fedse.envs.base import SubjectEnv, make_env, subject_of
@@ -97,8 +96,7 @@ def retrain(
 
     Example: fedse site retrain-without "Ada Quill"
     """
-    require_flower()
-    require_machine("local")
+    require_flower_and_model()
     from fedse.federation.home import open_home
     from fedse.site.open import open_site
 

@@ -35,8 +35,8 @@ def eval_verb(
 
 
 def _progress(event: str, facts: dict[str, Fact]) -> None:
-    if event == "eval.started":
-        played = f"{facts['client']} plays {facts['episodes']} games"
+    if event == "eval.progress":
+        played = f"{facts['client']} has played {facts['played']} of {facts['episodes']} games"
         print(played, file=sys.stderr, flush=True)
 
 

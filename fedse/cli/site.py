@@ -14,13 +14,12 @@ from cyclopts import App, Parameter
 
 from fedse.adapters.base import spec_of
 from fedse.aggregate.factors import travelling_spec
-from fedse.api.checks import require_machine
 from fedse.api.engines import acting_engine
 from fedse.cli.audit import site_audit
 from fedse.cli.display import Json
 from fedse.cli.encrypt import encrypt
 from fedse.cli.erase import forget, retrain
-from fedse.cli.federation_options import require_flower
+from fedse.cli.federation_options import require_flower, require_flower_and_model
 from fedse.cli.members import site_members
 from fedse.cli.privacy import privacy_report
 from fedse.cli.redact import redact
@@ -226,8 +225,7 @@ def adapter(
 
     Example: fedse site adapter --out best --games 200
     """
-    require_flower()
-    require_machine("local")
+    require_flower_and_model()
     from fedse.adapters.peft_folder import export_whole
     from fedse.federation.home import open_home
     from fedse.site.choose_adapter import choose_adapter

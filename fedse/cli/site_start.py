@@ -5,10 +5,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from fedse.api.checks import require_machine
 from fedse.cli.display import Plain, mode_of
 from fedse.cli.federation import print_aside
-from fedse.cli.federation_options import require_flower
+from fedse.cli.federation_options import require_flower_and_model
 from fedse.cli.site_options import HERE, HomeOption
 
 Tell = Callable[[str], None]
@@ -21,8 +20,7 @@ def start(*, home: HomeOption = HERE, plain: Plain = False) -> None:
 
     Example: fedse site start --home site
     """
-    require_flower()
-    require_machine("deployment")
+    require_flower_and_model()
     from fedse.federation.home import open_home
     from fedse.flower.ops.serve_site import serve_site
 

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Future, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -17,7 +18,9 @@ from typing import Any
 from fedse.aggregate.factors import request_bytes
 from fedse.config.schema import Config
 from fedse.drivers.sites import OpenSite, Sites
+from fedse.drivers.worker_log import LOG, print_to
 from fedse.drivers.workers import Workers, worker_processes
+from fedse.errors import RunError
 from fedse.events import Emit, Fact
 from fedse.protocol import Ask, Delivery, Request, StageRequest
 from fedse.store.run import Run
@@ -79,6 +82,7 @@ def worker_pool(run: Run, open_site: OpenSite) -> Iterator[Ask]:
     """Asks the clients in worker processes; any worker can serve any client, from its folder.
 
     When it is left by an exception, such as Ctrl-C, no other client is asked and none is awaited.
+    What the processes print is in the run's folder; the error names the file if one of them dies.
     """
     # Not a queue: a worker that is killed could hold its lock for ever.
     events, write_end = get_context("spawn").Pipe(duplex=False)
@@ -90,6 +94,10 @@ def worker_pool(run: Run, open_site: OpenSite) -> Iterator[Ask]:
         arguments = (config, run.path, open_site, write_end, lock)
         with worker_processes(count, _prepare, *arguments) as workers:
             yield AskWorkers(workers, config)
+    except BrokenProcessPool as error:
+        raise RunError(
+            f"a worker process ended unexpectedly; what it printed is in {run.path / LOG}"
+        ) from error
     finally:
         # The workers are gone, so the relay now reaches the end of their events.
         write_end.close()
@@ -112,6 +120,7 @@ _worker: dict[str, Any] = {}
 def _prepare(
     config: Config, path: Path, open_site: OpenSite, events: Connection, lock: Lock
 ) -> None:
+    print_to(path / LOG)
     _worker["sites"] = Sites(config, path, time.time, open_site)
     _worker["events"], _worker["lock"] = events, lock
 

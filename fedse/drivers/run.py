@@ -9,6 +9,7 @@ from fedse.drivers.local import InProcess, worker_pool
 from fedse.drivers.loop import federate
 from fedse.drivers.pooled import Pooled
 from fedse.drivers.sites import OpenSite
+from fedse.drivers.worker_log import LOG, warnings_to
 from fedse.errors import require_packages
 from fedse.site.open import open_site
 from fedse.store.run import Run
@@ -31,7 +32,7 @@ def run_local(run: Run, *, clock: Clock = time.time, open_site: OpenSite = open_
         introduce(run.path, homes)
     if run.config.run.workers == 1 or run.config.buffer.pooled:
         driver = Pooled if run.config.buffer.pooled else InProcess
-        with closing(driver(run, clock, open_site)) as here:
+        with closing(driver(run, clock, open_site)) as here, warnings_to(run.path / LOG):
             return federate(run, here, clock=clock)
     with worker_pool(run, open_site) as ask:
         return federate(run, ask, clock=clock)

@@ -56,6 +56,8 @@ class Sites:
 
     def answer(self, client: str, request: Request, data: bytes, emit: Emit) -> Delivery:
         """The client's answer; the failure of a client is data and does not end the round."""
+        if client not in self._open:
+            emit("site.opening", client=client, round=request.round)
         return _delivered(
             client, lambda: serve(request, data, self.site(client), self._config, emit=emit)
         )

@@ -6,7 +6,7 @@ The same games are played in every round and by every adapter, so their results 
 from typing import NamedTuple
 
 from fedse.config.schema import Config
-from fedse.events import Emit
+from fedse.events import Emit, silent
 from fedse.method.personal import is_due, personal_adapter
 from fedse.method.rollout import choose_games, require_sound
 from fedse.method.site import Site
@@ -30,8 +30,8 @@ def client_eval(
     """How often `current`, and the personal adapter made from it, solve what is only reported."""
     started = site.timer()
     emit("eval.started", client=site.client, round=round, episodes=config.eval.episodes)
-    test = measure(current, site, config, "test", round=round)
-    home = measure(current, site, config, "home", round=round)
+    test = measure(current, site, config, "test", round=round, emit=emit)
+    home = measure(current, site, config, "home", round=round, emit=emit)
     counts = {
         "eval_played": test.played,
         "eval_succeeded": test.won,
@@ -53,8 +53,8 @@ def personal_eval(
         return {}
     site.keep("global", round - 1, current)
     site.keep(PERSONAL, round - 1, own)
-    test = measure(own, site, config, "test", round=round, actor=PERSONAL)
-    home = measure(own, site, config, "home", round=round, actor=PERSONAL)
+    test = measure(own, site, config, "test", round=round, actor=PERSONAL, emit=emit)
+    home = measure(own, site, config, "home", round=round, actor=PERSONAL, emit=emit)
     return {
         "personal_played": test.played,
         "personal_succeeded": test.won,
@@ -63,18 +63,29 @@ def personal_eval(
     }
 
 
-def client_validation(current: Adapter, site: Site, config: Config, *, round: int) -> ClientStats:
+def client_validation(
+    current: Adapter, site: Site, config: Config, *, round: int, emit: Emit = silent
+) -> ClientStats:
     """How often `current` solves the client's tasks that decide about adapters."""
-    counted = measure(current, site, config, "validation", round=round)
+    counted = measure(current, site, config, "validation", round=round, emit=emit)
     return ClientStats(validation_played=counted.played, validation_succeeded=counted.won)
 
 
 def measure(
-    adapter: Adapter, site: Site, config: Config, purpose: Purpose, *, round: int, actor: str = ""
+    adapter: Adapter,
+    site: Site,
+    config: Config,
+    purpose: Purpose,
+    *,
+    round: int,
+    actor: str = "",
+    emit: Emit = silent,
 ) -> Counted:
     """How many games of this purpose were played, and how many `adapter` won."""
     episodes = _episodes(config, purpose)
-    played = play_held_out(adapter, site, config, purpose, episodes, round=round, actor=actor)
+    played = play_held_out(
+        adapter, site, config, purpose, episodes, round=round, actor=actor, emit=emit
+    )
     return Counted(len(played), sum(episode.success for episode in played))
 
 
@@ -87,10 +98,24 @@ def play_held_out(
     *,
     round: int,
     actor: str = "",
+    emit: Emit = silent,
 ) -> list[Trajectory]:
     """So many games of this purpose with `adapter`; none is learned from."""
     if not episodes:
         return []
+
+    def progress(played: int, won: int) -> None:
+        emit(
+            "eval.progress",
+            client=site.client,
+            round=round,
+            purpose=purpose,
+            episodes=episodes,
+            played=played,
+            won=won,
+        )
+
+    progress(0, 0)
     name = ("eval",) if purpose == "test" else ("eval", purpose)
     seed = seed_of(config.run.seed, site.client, *name)
     record = "-".join(word for word in (purpose, actor) if word)
@@ -102,6 +127,7 @@ def play_held_out(
         batch=config.rollout.batch,
         max_turns=config.rollout.max_turns,
         seed=seed,
+        progress=progress,
     )
     require_sound(played, max_broken=config.rollout.max_broken, hint=site.check)
     return played

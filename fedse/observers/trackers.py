@@ -9,11 +9,12 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from fedse.config.schema import Config
-from fedse.errors import require_packages
+from fedse.errors import require_all, require_packages
 from fedse.events import Fact, Observer
 from fedse.stats.rates import Rate, by_env, micro
 
@@ -58,9 +59,10 @@ class Sink(NamedTuple):
 
 
 def require_trackers(names: Sequence[Tracker]) -> None:
-    """All packages the trackers need are installed, or the error says which line installs them."""
-    for name in names:
-        require_packages(f"--track {name}", *NEEDS[name], extra=name)
+    """All packages that the trackers need are installed."""
+    require_all(
+        *(partial(require_packages, f"--track {name}", *NEEDS[name], extra=name) for name in names)
+    )
 
 
 def tracked(

@@ -171,7 +171,7 @@ def _work(
     measured = ClientStats()
     try:
         if request.validate_only:
-            counted = client_validation(current, site, config, round=request.round)
+            counted = client_validation(current, site, config, round=request.round, emit=emit)
             return ClientUpdate(counted, None)
         if request.evaluate:
             measured = client_eval(current, site, config, round=request.round, emit=emit)

@@ -145,6 +145,18 @@ def test_a_plan_refuses_what_cannot_run(file: Path, monkeypatch: pytest.MonkeyPa
         fedse.plan(file, engine="deployment")
 
 
+def test_all_packages_that_a_run_lacks_are_named_at_once(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+):
+    lacking = ("peft", "flwr", "dp_accounting", "stdnum")
+    monkeypatch.setattr("fedse.errors.is_installed", lambda name: name not in lacking)
+    settings = {"privacy.epsilon": 8.0, "privacy.rounds": 1, "redact.secrets": True}
+    with pytest.raises(fedse.MachineError) as caught:
+        fedse.run(file, engine="deployment", settings=settings)
+    assert [package for package in lacking if package not in str(caught.value)] == []
+    assert "'fed-se[hf,flower,privacy,redact]'" in caught.value.hint
+
+
 class Speechless:
     """A world without an expert and without test tasks, and with words of its own."""
 

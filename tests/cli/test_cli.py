@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from fedse import __version__
+from fedse import __version__, errors
 from fedse.__main__ import end_on_sigterm
-from fedse.api import checks
 from fedse.cli.app import VERBS, start
 from fedse.cli.board import board_of
 from fedse.cli.console import plain_line
@@ -201,11 +200,11 @@ def test_a_bug_says_so(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.M
 def test_no_torch_says_how_to_get_it(
     small: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checks, "is_installed", lambda name: False)
+    monkeypatch.setattr(errors, "is_installed", lambda name: False)
     for argv in (["run", small], ["demo"]):
         assert start(argv) == 3
         told = capsys.readouterr().err
-        assert "need torch, transformers, peft" in told
+        assert "needs torch, transformers, peft" in told
         assert "hint: uv pip install --torch-backend cpu 'fed-se[hf]'" in told
 
 

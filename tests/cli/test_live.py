@@ -83,7 +83,7 @@ def test_an_answer_tells_games_and_success_of_a_site_elsewhere():
     facts = {"bytes": 9, "buffered": 7, "loss": 0.5, "fault": "", "played": 48, "succeeded": 12}
     board.take("answer.received", {"client": "a", "round": 1, **facts})
     row = board.rows["a"]
-    assert (row.games, row.solved, row.state) == ("48", "0.25", "voted")
+    assert (row.games, row.success, row.state) == ("48", "0.25", "voted")
 
 
 def test_games_count_up_while_a_client_explores():
@@ -91,9 +91,46 @@ def test_games_count_up_while_a_client_explores():
     board.take("rollout.started", {**row, "episodes": 48})
     assert board.rows["a"].games == "0/48"
     board.take("rollout.progress", {**row, "played": 16, "won": 4})
-    assert (board.rows["a"].games, board.rows["a"].solved) == ("16/48", "0.25")
+    assert (board.rows["a"].games, board.rows["a"].success) == ("16/48", "0.25")
     board.take("eval.started", {**row, "episodes": 60})
-    assert board.rows["a"].games == "60"
+    assert (board.rows["a"].games, board.rows["a"].state) == ("0/60", "evaluates")
+
+
+@pytest.mark.parametrize(
+    ("purpose", "state"),
+    [("test", "evaluates"), ("home", "evaluates"), ("validation", "validates")],
+)
+def test_games_that_are_not_learned_from_count_up_too(purpose: str, state: str):
+    board, row = board_of(config()), {"client": "a", "round": 1}
+    for played in (0, 16):
+        facts = {"purpose": purpose, "episodes": 40, "played": played, "won": 1}
+        board.take("eval.progress", {**row, **facts})
+        assert (board.rows["a"].games, board.rows["a"].state) == (f"{played}/40", state)
+    assert f"● {state}" in screen(board)
+
+
+def test_a_client_that_loads_is_shown_before_it_plays():
+    board = board_of(config("a", "b"))
+    board.take("round.started", {"round": 1, "rounds": 3})
+    board.take("site.opening", {"client": "a", "round": 1})
+    shown = screen(board)
+    assert "loading the model" in shown
+    assert [row.state for row in board.rows.values()] == ["loads", "waiting"]
+    board.take("eval.started", {"client": "a", "round": 1, "episodes": 9})
+    assert "clients at work" in screen(board)
+
+
+def test_a_warm_start_is_named_instead_of_games_that_nobody_plays():
+    board, row = board_of(config()), {"client": "a", "round": 1}
+    board.take("rollout.started", {**row, "episodes": 0})
+    board.take("train.started", {**row, "lessons": 24})
+    shown = screen(board)
+    assert "warm start: training on demonstrations, no games" in shown
+    assert "0/0" not in shown
+    board.take("round.committed", {"round": 1, "seconds": 5.0})
+    board.take("rollout.started", {**row, "round": 2, "episodes": 8})
+    board.take("train.started", {**row, "round": 2, "lessons": 24})
+    assert "clients at work" in screen(board)
 
 
 @pytest.mark.parametrize("width", [100, 60, 40])

@@ -28,6 +28,11 @@ _STAGES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "site.spent": lambda f: "the privacy budget is spent, no vote",
     "site.withheld": lambda f: "the audit held the answer back, no vote",
 }
+# Shown, but not worth a line each.
+_PROGRESS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "eval.progress": lambda f: f"played {f['played']} of {f['episodes']} games to evaluate",
+    "rollout.progress": lambda f: f"played {f['played']} games",
+}
 
 
 class SiteConsole:
@@ -44,8 +49,12 @@ class SiteConsole:
     def look(self, now: float) -> None:
         """Whatever is new at `now`, of a clock that nobody can set, has been told."""
         for event in filter(None, map(_event, self._log.read())):
-            self._round, stage = event
-            self._say("stage", f"round {self._round}: {stage}")
+            self._round, stage, passing = event
+            text = f"round {self._round}: {stage}"
+            if passing:
+                self._now["stage"] = text
+            else:
+                self._say("stage", text)
         line = read_line(self._home.path / LINE)
         if line is not None:
             self._look_at(line, now)
@@ -66,11 +75,13 @@ class SiteConsole:
         self._tell(text)
 
 
-def _event(line: bytes) -> tuple[int, str] | None:
-    """What a line of the log says of a stage; None = nothing, as of a traceback."""
+def _event(line: bytes) -> tuple[int, str, bool] | None:
+    """Round, stage and whether it is only passing; None for other lines, as of a traceback."""
     start = line.find(b"{")
     try:
         facts = json.loads(line[start:]) if start >= 0 else {}
-        return int(facts["round"]), _STAGES[facts["event"]](facts)
+        name = facts["event"]
+        text = (_PROGRESS if name in _PROGRESS else _STAGES)[name](facts)
+        return int(facts["round"]), text, name in _PROGRESS
     except (ValueError, LookupError, TypeError):
         return None
