@@ -19,7 +19,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import NamedTuple
 
 
 class FedSEError(Exception):
@@ -36,18 +35,10 @@ class ConfigError(FedSEError):
     exit_code = 2
 
 
-class Missing(NamedTuple):
-    """Packages that are not installed, what needs them, and the extra that brings them."""
-
-    what: str
-    packages: tuple[str, ...]
-    extra: str
-
-
 class MachineError(FedSEError):
     exit_code = 3
-    missing: tuple[Missing, ...] = ()
-    """The packages that would mend it; empty if something else is lacking."""
+    missing: tuple[tuple[str, ...], ...] = ()
+    """Extra, what needs it, and the packages that are missing; empty if they are not the cause."""
 
 
 class EnvError(FedSEError):
@@ -134,9 +125,9 @@ def is_installed(package: str) -> bool:
 
 def require_packages(what: str, *packages: str, extra: str) -> None:
     """All `packages` are installed, or the error names those that are not and their extra."""
-    lacking = tuple(package for package in packages if not is_installed(package))
+    lacking = [package for package in packages if not is_installed(package)]
     if lacking:
-        raise _lacks([Missing(what, lacking, extra)])
+        raise _lacks([(extra, what, *lacking)])
 
 
 def require_all(*checks: Callable[[], object]) -> None:
@@ -144,7 +135,7 @@ def require_all(*checks: Callable[[], object]) -> None:
 
     Any other error leaves at once: installing packages would not mend it.
     """
-    missing: dict[Missing, None] = {}
+    missing: dict[tuple[str, ...], None] = {}
     for check in checks:
         try:
             check()
@@ -156,14 +147,14 @@ def require_all(*checks: Callable[[], object]) -> None:
         raise _lacks([*missing])
 
 
-def _lacks(missing: Sequence[Missing]) -> MachineError:
+def _lacks(missing: Sequence[tuple[str, ...]]) -> MachineError:
     texts = [
         f"{what} needs {', '.join(packages)} (part of fed-se[{extra}])"
-        for what, packages, extra in missing
+        for extra, what, *packages in missing
     ]
     error = MachineError(
         f"not installed here: {'; '.join(texts)}",
-        hint=install_line(*dict.fromkeys(one.extra for one in missing)),
+        hint=install_line(*dict.fromkeys(extra for extra, *_ in missing)),
     )
     error.missing = tuple(missing)
     return error

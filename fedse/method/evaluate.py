@@ -103,17 +103,10 @@ def play_held_out(
     """So many games of this purpose with `adapter`; none is learned from."""
     if not episodes:
         return []
+    who = (site.client, round, purpose)
 
     def progress(played: int, won: int) -> None:
-        emit(
-            "eval.progress",
-            client=site.client,
-            round=round,
-            purpose=purpose,
-            episodes=episodes,
-            played=played,
-            won=won,
-        )
+        _emit_progress(emit, who, episodes=episodes, played=played, won=won)
 
     progress(0, 0)
     name = ("eval",) if purpose == "test" else ("eval", purpose)
@@ -131,6 +124,21 @@ def play_held_out(
     )
     require_sound(played, max_broken=config.rollout.max_broken, hint=site.check)
     return played
+
+
+def _emit_progress(
+    emit: Emit, who: tuple[str, int, Purpose], *, episodes: int, played: int, won: int
+) -> None:
+    client, round, purpose = who
+    emit(
+        "eval.progress",
+        client=client,
+        round=round,
+        purpose=purpose,
+        episodes=episodes,
+        played=played,
+        won=won,
+    )
 
 
 def _episodes(config: Config, purpose: Purpose) -> int:
