@@ -37,7 +37,7 @@ ROWS = (
     "results exports envs.conformance serve engine secure_sum",
     "site report doctor",
     "drivers federation testing",
-    "reproduce flower.messages tree",
+    "reproduce flower.messages",
     "flower.patches flower.server",
     "flower flower.ops",
     "api bench",

@@ -62,6 +62,7 @@ PROGRAMS = {
     "nginx": "nginx-light",
     "openssl": "openssl",
     "pgrep": "procps",
+    "sqlite3": "sqlite3",
 }
 """Each with its Debian package."""
 

@@ -1,7 +1,6 @@
 """Client adapters in, next global adapter out: pure numpy, never a weight from a client.
 
-Votes are summed in float64 in the order of client names, or without rounding (`aggregate.sum`), so
-the order of arrival changes no bit.
+Votes are summed in float64 in the order of client names, so the order of arrival changes no bit.
 Adapters are added up block by block, so however many clients there are, of those that are mapped
 files a block is in memory at a time, and none is copied.
 """
@@ -12,7 +11,6 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from fedse.aggregate.exact import Planes, add_exactly, rounded
 from fedse.aggregate.norms import CACHED, Wide, blocks, distance, distance_by_blocks
 from fedse.aggregate.step import Spread, step_length
 from fedse.aggregate.validate import Payload, load_checked, parse_adapter
@@ -94,7 +92,7 @@ def _weighted_mean(
     ordered = sorted(votes, key=lambda vote: vote.client)
     norms = update_norms(current, ordered, settings)
     shares = shares_of(norms, [WEIGHTS[kind](vote.lessons) for vote in ordered], settings)
-    total_in = partial(TOTALS[settings.sum], current, ordered, shares)
+    total_in = partial(ordered_total, current, ordered, shares)
     return along_the_mean(current, total_in, shares, settings)
 
 
@@ -142,32 +140,8 @@ def ordered_total(
             total += there
             continue
         for inner in blocks(there.size, CACHED):
-            total[inner] += _term(here[inner], there[inner], scale, weight)
+            total[inner] += vote_term(here[inner], there[inner], scale, weight)
     return total
-
-
-def exact_planes(
-    current: Adapter, votes: Sequence[Vote], shares: Sequence[VoteShare], part: slice
-) -> Planes:
-    """The weighted sum of clipped votes without any rounding; their order does not matter."""
-    planes: Planes = [np.zeros(part.stop - part.start)]
-    here = current.vector[part]
-    for vote, (_, scale, weight) in zip(votes, shares, strict=True):
-        there = vote.load().vector[part]
-        for inner in blocks(there.size, CACHED):
-            add_exactly(planes, _term(here[inner], there[inner], scale, weight), inner)
-    return planes
-
-
-def exact_total(
-    current: Adapter, votes: Sequence[Vote], shares: Sequence[VoteShare], part: slice
-) -> Wide:
-    """The float64 nearest to the weighted sum of clipped votes."""
-    return rounded(exact_planes(current, votes, shares, part))
-
-
-TOTALS = {"ordered": ordered_total, "exact": exact_total}
-"""By `aggregate.sum`."""
 
 
 def update_norms(
@@ -208,7 +182,7 @@ def clip_scale(norm: float, bound: float | None) -> float:
     return 1.0 if norm <= bound else bound / norm
 
 
-def _term(here: FloatVector, there: FloatVector, scale: float, weight: float) -> Wide:
+def vote_term(here: FloatVector, there: FloatVector, scale: float, weight: float) -> Wide:
     """`weight` times `there`, or times the point at `scale` of the way to it."""
     term: Wide = there.astype(np.float64)
     if scale == 1.0 and weight == 1.0:

@@ -1,8 +1,8 @@
 """Sums of regions: what a region sends instead of its adapters, and the adapter made of them.
 
 A region adds up the votes of its sites without rounding, each clipped at a bound that is the same
-everywhere. Exact sums compose: whatever the regions are, the adapter is the one that a single
-server with `aggregate.sum = "exact"` makes of the same votes, bit for bit.
+everywhere. Exact sums compose: however the votes are divided into regions, the adapter is the
+same, bit for bit. No transport between regions uses it yet (docs/adr/0034).
 
 On the wire a sum is its planes one after another, little-endian float64. Nothing of it is
 interpreted: how many planes there are follows from the length.
@@ -13,15 +13,15 @@ from math import isfinite, sqrt
 
 import numpy as np
 
-from fedse.aggregate.exact import MOST_PLANES, Planes, add_planes, rounded, settled
+from fedse.aggregate.exact import MOST_PLANES, Planes, add_exactly, add_planes, rounded, settled
 from fedse.aggregate.merge import (
     WEIGHTS,
     Vote,
     VoteShare,
     along_the_mean,
     clip_scale,
-    exact_planes,
     update_norms,
+    vote_term,
 )
 from fedse.aggregate.norms import CACHED, Wide, blocks, distance_by_blocks
 from fedse.aggregate.validate import LARGEST_NORM, Payload, factor_of
@@ -51,7 +51,7 @@ def regional_sum(
     size = current.spec.size
     summed: Planes = [np.zeros(size)]
     for part in blocks(size):
-        for depth, plane in enumerate(settled(exact_planes(current, votes, shares, part))):
+        for depth, plane in enumerate(settled(_exact_planes(current, votes, shares, part))):
             if depth == len(summed):
                 summed.append(np.zeros(size))
             summed[depth][part] = plane
@@ -61,11 +61,6 @@ def regional_sum(
 def sum_to_bytes(planes: Sequence[Wide]) -> bytes:
     """The sum as it is sent, stored and hashed."""
     return b"".join(plane.astype("<f8", copy=False).tobytes() for plane in planes)
-
-
-def largest_sum(spec: AdapterSpec) -> int:
-    """Bytes that no sum of adapters of this layout exceeds."""
-    return MOST_PLANES * NUMBER * spec.size
 
 
 def parse_sum(data: Payload, spec: AdapterSpec) -> list[Wide]:
@@ -135,6 +130,19 @@ def merge_sums(
         return rounded(planes)
 
     return along_the_mean(current, total_in, shares, settings)
+
+
+def _exact_planes(
+    current: Adapter, votes: Sequence[Vote], shares: Sequence[VoteShare], part: slice
+) -> Planes:
+    """The weighted sum of clipped votes without any rounding; their order does not matter."""
+    planes: Planes = [np.zeros(part.stop - part.start)]
+    here = current.vector[part]
+    for vote, (_, scale, weight) in zip(votes, shares, strict=True):
+        there = vote.load().vector[part]
+        for inner in blocks(there.size, CACHED):
+            add_exactly(planes, vote_term(here[inner], there[inner], scale, weight), inner)
+    return planes
 
 
 def _factor_norms(planes: Sequence[Wide], spec: AdapterSpec, weight: float) -> dict[str, float]:

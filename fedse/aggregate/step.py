@@ -1,7 +1,7 @@
 """How far the server goes along the mean update: a number, or what the updates themselves say.
 
 FedExP (arXiv 2301.09604): max(1, sum_k ||d_k||^2 / (2 K ||mean d||^2)). It needs the sum of the
-updates and the sum of their squared lengths, so secure sums are enough and it composes as a tree.
+updates and the sum of their squared lengths, so secure sums are enough.
 """
 
 from collections.abc import Callable

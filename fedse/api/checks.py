@@ -17,7 +17,6 @@ from fedse.errors import (
 )
 from fedse.models.number_format import FIX, SLOW, only_imitated
 from fedse.site.rehearsal import foreseen, require_prompt_fits
-from fedse.tree.settings import regions_of, require_composable
 
 
 def require_runnable(config: Config, engine: Engine, *more: Callable[[], object]) -> None:
@@ -71,7 +70,6 @@ def require_machine(engine: Engine) -> None:
         "local": (),
         "simulation": ("flwr", "ray", "simulation"),
         "deployment": ("flwr", "flower"),
-        "tree": ("cryptography", "flower"),
     }[engine]
     model = ("torch", "transformers", "peft")
     require_all(
@@ -98,9 +96,6 @@ def require_local(config: Config, engine: Engine) -> None:
             f"buffer.pooled = true trains on all clients' data, engine {engine} keeps it apart",
             hint="use the engine local",
         )
-    if engine == "tree":
-        require_composable(config)
-        regions_of(config)
 
 
 def rehearse(config: Config) -> list[str]:

@@ -12,9 +12,8 @@ from fedse.observers.follow import followed
 from fedse.store.run import Run
 from fedse.store.run_folder import held
 
-Engine = Literal["local", "simulation", "deployment", "tree"]
-"""local: no network. simulation and deployment: Flower on this machine. tree: a process for every
-site and every `clients.region` on this machine."""
+Engine = Literal["local", "simulation", "deployment"]
+"""local: no network. simulation and deployment: Flower on this machine."""
 
 
 def fan_out(observers: Sequence[Observer]) -> Observer:
@@ -36,11 +35,6 @@ def drive(run: Run, engine: Engine, observer: Observer) -> None:
 
                 with held(run.path):
                     run_local(run)
-            elif engine == "tree":
-                from fedse.tree.run import run_tree
-
-                with held(run.path):
-                    run_tree(run, run.path / "tree")
             else:
                 _on_flower(run, engine, observer)
     except KeyboardInterrupt:

@@ -44,7 +44,6 @@ VERBS = {
     ),
     "reproduce": ("Reproduce a table of the docs, with its seeds.", "reproduce main --quick"),
     "gc": ("Free the disk of adapters and leftovers that nothing needs.", "gc last --rounds 5"),
-    "repair": ("Save what can be read of a damaged database.", "repair last"),
     "ledger": ("Verify or show the signed record of every round.", "ledger verify last"),
     "doctor": ("Is this machine ready? What is missing, and how to get it.", "doctor my.toml"),
     "config": ("Look at an experiment file, check it, explain it.", "config explain train.lr"),

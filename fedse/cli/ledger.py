@@ -191,20 +191,7 @@ def _client_rows(entries: Sequence[Entry]) -> Iterator[Row]:
             yield _number(facts), _when(entry), entry.kind, *played, *adapters, up
 
 
-def _region_rows(entries: Sequence[Entry]) -> Iterator[Row]:
-    yield "round", "time (UTC)", "what", "voted", "clipped at", "received", "sum", "up"
-    for entry in entries:
-        if entry.kind in ("gathered", "summed"):
-            facts: Mapping[str, Any] = entry.facts
-            bound = facts.get("bound")
-            clipped = "" if bound is None else f"{bound:.6g}"
-            digests = (_short(facts.get(key)) for key in ("received", "sum"))
-            up = megabytes(facts["bytes_up"]) if "bytes_up" in facts else ""
-            voters = str(len(facts["voters"]))
-            yield _number(facts), _when(entry), entry.kind, voters, clipped, *digests, up
-
-
-ROWS = {"server": _server_rows, "region": _region_rows}
+ROWS = {"server": _server_rows}
 NOUNS = {
     "round": "round",
     "answered": "answer",
@@ -212,7 +199,6 @@ NOUNS = {
     "forgotten": "erasure",
     "audited": "audit",
     "summed": "sum",
-    "region": "signed sum",
 }
 
 

@@ -48,10 +48,7 @@ Metrics = Annotated[
 ]
 EngineOption = Annotated[
     Engine,
-    Parameter(
-        help="local: no network. simulation, deployment: Flower on this machine. tree: a process "
-        "per site and region on this machine."
-    ),
+    Parameter(help="local: no network. simulation, deployment: Flower on this machine."),
 ]
 Track = Annotated[
     list[Tracker],

@@ -12,9 +12,6 @@ class AggregateSection(Section):
     type: Annotated[str, one_of("mean", "weighted", "product", group=plugins.AGGREGATES)] = "mean"
     """How adapters are merged (paper: unweighted mean; weighted by buffer = its ablation);
     `product` = the mean of the products B A, cut back to the agreed rank."""
-    sum: Literal["ordered", "exact"] = "ordered"
-    """How votes are added up: in float64 in the order of names, or without any rounding, so that
-    sums of regions make the same adapter (`clients.region`)."""
     clip: Literal["none", "median"] = "median"
     """Scale updates longer than the median one down to it; `none` = the paper's plain mean."""
     step: Annotated[float, Field(gt=0)] = 1.0

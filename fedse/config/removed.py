@@ -18,6 +18,8 @@ class Removed(NamedTuple):
 GONE = "no longer exists; remove it, or open the run with the fedse version that made it"
 
 REMOVED: Mapping[str, Removed] = {
+    "aggregate.sum": Removed("ordered", GONE),
+    "clients.region": Removed(None, GONE),
     "personal.form": Removed("further", GONE),
     "personal.explore": Removed("global", GONE),
 }

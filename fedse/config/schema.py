@@ -114,9 +114,6 @@ class ClientSection(Section):
     """The first round in which this client is asked to take part."""
     options: dict[str, Any] = {}  # noqa: RUF012 (pydantic copies it)
     """Arguments of the environment."""
-    region: Annotated[str, Field(pattern=CLIENT_NAME)] | None = None
-    """The regional coordinator that adds this client's vote to those of its neighbours (engine
-    `tree`, with `aggregate.sum = "exact"`); unset = the coordinator has every vote itself."""
     rank: Positive | None = None
     """Train at this LoRA rank, at most model.rank, to save memory here; unset = model.rank."""
     step_seconds: Annotated[float, Field(gt=0)] = 600.0

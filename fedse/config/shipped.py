@@ -7,7 +7,6 @@ SHIPPED: Mapping[str, tuple[str, str]] = {
     "desk": ("fedse", "desk.toml"),
     "five-worlds": ("fedse.reproduce", "five-worlds.toml"),
     "one-world": ("fedse.reproduce", "one-world.toml"),
-    "two-regions": ("fedse", "experiments/two-regions.toml"),
     "paper": ("fedse", "experiments/paper.toml"),
     "qwen2.5-1.5b": ("fedse", "experiments/qwen2.5-1.5b.toml"),
     "qwen2.5-7b": ("fedse", "experiments/qwen2.5-7b.toml"),

@@ -1,7 +1,4 @@
-"""A round's replies, and the merge of those that count, where the server has every adapter.
-
-Another way to gather, such as through regions (fedse/tree), gives the round loop the same thing.
-"""
+"""A round's replies, and the merge of those that count, where the server has every adapter."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, partial

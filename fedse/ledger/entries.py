@@ -105,21 +105,6 @@ class ForgottenEntry(Record):
     """The first round with a lesson about it; 0 = a demonstration."""
 
 
-class GatheredEntry(Record):
-    """A region has asked its sites, and says who votes and who does not."""
-
-    experiment: Experiment
-    round: int
-    request: Digest
-    received: Digest
-    """Digest of the adapter that came with the request."""
-    voters: tuple[str, ...]
-    abstained: tuple[str, ...]
-    excluded: tuple[Exclusion, ...]
-    told: Digest
-    """Of the numbers of all its sites, as they were sent up."""
-
-
 class SummedEntry(Record):
     """A region has added up votes of its sites."""
 
@@ -150,24 +135,13 @@ class AuditEntry(Record):
         return None if self.request is None else (self.experiment, self.round, self.request)
 
 
-class RegionEntry(Record):
-    """A sum that the server took in, with the region's own signed line about it."""
-
-    region: str
-    key: str
-    """The region's public key, as the server was given it."""
-    line: Entry
-
-
 SHAPES: Mapping[str, type[Record]] = {
     "round": RoundEntry,
     "pardoned": PardonEntry,
     "answered": AnswerEntry,
     "resent": ResentEntry,
     "forgotten": ForgottenEntry,
-    "gathered": GatheredEntry,
     "summed": SummedEntry,
-    "region": RegionEntry,
     "audited": AuditEntry,
 }
 
@@ -183,10 +157,6 @@ def answer_entries(entries: Sequence[Entry]) -> list[tuple[int, AnswerEntry]]:
 
 def pardon_entries(entries: Sequence[Entry]) -> list[tuple[int, PardonEntry]]:
     return [(e.line, PardonEntry.model_validate(e.facts)) for e in entries if e.kind == "pardoned"]
-
-
-def gathered_entries(entries: Sequence[Entry]) -> list[GatheredEntry]:
-    return [GatheredEntry.model_validate(e.facts) for e in entries if e.kind == "gathered"]
 
 
 def audit_entries(entries: Sequence[Entry]) -> list[tuple[int, AuditEntry]]:

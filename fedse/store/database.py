@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -88,7 +89,7 @@ def parse_row(kind: type[R], body: str | bytes, path: Path) -> R:
 def damaged(path: Path, reason: object) -> StoreError:
     return StoreError(
         f"{path} is damaged: {reason}",
-        hint=f"put it back from a backup, or save what can be read: fedse repair {path.parent}",
+        hint=f"put it back from a backup, or save what can be read: sqlite3 {path} .recover",
     )
 
 
@@ -109,6 +110,17 @@ def is_sound(path: Path) -> bool:
             db.close()
     except StoreError:
         return False
+
+
+def set_aside(database: Path) -> Path:
+    """The damaged file and what SQLite keeps beside it have other names; that of the file."""
+    numbered = (database.with_name(f"{database.name}.damaged-{i}") for i in count(1))
+    aside = next(path for path in numbered if not path.exists())
+    for end in ("", "-wal", "-shm"):
+        file = database.with_name(f"{database.name}{end}")
+        if file.exists():
+            file.rename(aside.with_name(f"{aside.name}{end}"))
+    return aside
 
 
 @contextmanager

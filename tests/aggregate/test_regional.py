@@ -1,4 +1,4 @@
-"""The law of the tree: any partition into regions gives the adapter of one server, bit for bit."""
+"""Any partition of the votes into regions gives the same adapter, bit for bit."""
 
 from functools import partial
 from random import Random
@@ -18,7 +18,6 @@ from fedse.aggregate.regional import (
     require_sound_sum,
     sum_to_bytes,
 )
-from fedse.aggregate.variants import AGGREGATES
 from fedse.config.aggregation import AggregateSection
 from fedse.errors import AdapterRejected
 from fedse.testing import toy_adapter, toy_spec
@@ -39,7 +38,7 @@ seeds = st.lists(st.integers(1, 10**6), min_size=1, max_size=12, unique=True)
 
 
 def exactly(**rule: object) -> AggregateSection:
-    return AggregateSection(sum="exact", **{"max_norm": 1e9, **rule})
+    return AggregateSection(**{"max_norm": 1e9, **rule})
 
 
 def voted(seed_list: list[int], settings: AggregateSection) -> list[Vote]:
@@ -71,13 +70,13 @@ def through_regions(regions: list[list[Vote]], settings: AggregateSection) -> Ad
 
 @RULES
 @given(seed_list=seeds, split=st.integers(0, 10**6))
-def test_any_partition_gives_the_digest_of_one_server(rule, seed_list: list[int], split: int):
+def test_any_partition_gives_the_digest_of_one_region(rule, seed_list: list[int], split: int):
     settings, draw = exactly(**rule), Random(split)
     votes = voted(seed_list, settings)
     regions: dict[int, list[Vote]] = {}
     for vote in draw.sample(votes, len(votes)):
         regions.setdefault(draw.randrange(4), []).append(vote)
-    flat = AGGREGATES[settings.type](CURRENT, votes, settings=settings)
+    flat = through_regions([votes], settings)
     assert through_regions(list(regions.values()), settings).digest == flat.digest
 
 
@@ -102,28 +101,27 @@ def test_where_float64_rounds_the_exact_sum_does_not():
         Vote(str(i), partial(Adapter, SPEC, np.full(SPEC.size, n, dtype=np.float32)), length=1.0)
         for i, n in enumerate(numbers)
     ]
-    rule = {"clip": "none", "max_norm": 1e30}
-    ordered, exact = (
-        plain_mean(CURRENT, votes, settings=AggregateSection(sum=how, **rule))
-        for how in ("ordered", "exact")
-    )
+    settings = exactly(clip="none", max_norm=1e30)
+    ordered = plain_mean(CURRENT, votes, settings=settings)
+    exact = through_regions([votes[:1], votes[1:]], settings)
     assert ordered.vector.tolist() == [0.0] * SPEC.size
     assert exact.vector.tolist() == [float(np.float32(1 / 3))] * SPEC.size
-    assert through_regions([votes[:1], votes[1:]], exactly(**rule)).digest == exact.digest
 
 
 @given(
     seed_list=st.lists(st.integers(1, 10**6), min_size=1, max_size=12, unique=True),
     clip=st.sampled_from(["none", "median"]),
 )
-def test_votes_of_like_size_have_the_adapter_they_always_had(seed_list: list[int], clip: str):
+def test_votes_of_like_size_have_the_adapter_of_one_coordinator(seed_list: list[int], clip: str):
     """Rounding of float64 is 2^29 times finer than that of an adapter, so both sums agree."""
-    votes = [Vote(str(s), partial(toy_adapter, SPEC, s), length=float(s)) for s in seed_list]
-    ordered, exact = (
-        plain_mean(CURRENT, votes, settings=AggregateSection(sum=how, clip=clip))
-        for how in ("ordered", "exact")
-    )
-    assert ordered.digest == exact.digest
+    settings = exactly(clip=clip)
+    votes = [
+        checked_vote(f"site-{seed}", toy_adapter(SPEC, seed).to_bytes, 1, CURRENT, settings)
+        for seed in seed_list
+    ]
+    ordered = plain_mean(CURRENT, votes, settings=settings)
+    regions = [region for region in (votes[::2], votes[1::2]) if region]
+    assert through_regions(regions, settings).digest == ordered.digest
 
 
 def test_without_votes_the_adapter_stays():

@@ -118,27 +118,24 @@ def test_a_buffer_is_encrypted_its_key_replaced_and_every_command_still_works(
     assert site("redact", "--dry-run", "--json", home=home) == 0
     assert start(["view", str(home)]) == 0
     assert start(["gc", str(home)]) == 0
-    assert start(["repair", str(home)]) == 0
     assert site("forget", customer, "--json", home=home) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["lessons"] == 1
     assert site("encrypt", "--key", "env:KEY", home=home) != 0
 
 
-def test_without_its_key_a_buffer_is_not_read_and_not_repaired(
+def test_without_its_key_a_buffer_is_not_read(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     key = tmp_path / "site.key"
     assert site("encrypt", "--key", str(key), home=home) == 0
     key.rename(tmp_path / "away")
-    for words in (["view", str(home)], ["repair", str(home)], ["gc", str(home)]):
+    for words in (["view", str(home)], ["gc", str(home)]):
         assert start(words) != 0
         assert "no key file" in capsys.readouterr().err
     key.write_text("0" * 64)
     key.chmod(0o600)
-    for words in (["view", str(home)], ["repair", str(home)]):
-        assert start(words) != 0
-        assert "is encrypted with key" in capsys.readouterr().err
-    assert not [*home.glob("*.damaged-*")]
+    assert start(["view", str(home)]) != 0
+    assert "is encrypted with key" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -221,7 +221,6 @@ CATCHERS = {
     "observers.trackers": "a tracker that fails must not end the run",
     "site.worker": "outlives every bad request",
     "site.listening": "outlives every caller that breaks off",
-    "tree.link": "outlives every bad question",
     "flower.client_app": "no word of what happened may leave the site",
     "flower.messages.wire": "whatever a peer's message breaks is the peer's fault",
     "flower.server.mailbox": "one reply that cannot be pulled must not end the round",

@@ -44,8 +44,6 @@ DATES = {
     "serve/endpoint.py": "what a chat client is told",
     "site/worker.py": "the ledger",
     "store/run_folder.py": "the run's name and events",
-    "tree/process.py": "the ledger",
-    "tree/run.py": "events, the ledger",
 }
 WALL = {("time", "time"), ("datetime", "now"), ("datetime", "utcnow"), ("datetime", "today")}
 

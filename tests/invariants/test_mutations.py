@@ -14,7 +14,7 @@ MUTATIONS = read_table()
 ROOMS = {
     "adapters", "agent", "aggregate", "audit", "config", "course.py", "drivers", "envs",
     "federation", "flower", "ledger", "method", "models", "privacy", "processes", "redact",
-    "results", "secure_sum", "serve", "site", "stats", "store", "train", "tree", "types.py",
+    "results", "secure_sum", "serve", "site", "stats", "store", "train", "types.py",
 }  # fmt: skip
 
 

@@ -26,7 +26,6 @@ from fedse.store.buffer_key import (
 from fedse.store.buffer_schema import SCHEMA_VERSION, open_file
 from fedse.store.database import DamageNamingCursor
 from fedse.store.exported import ExportedFile
-from fedse.store.salvage import is_whole, salvage
 from fedse.store.sealing import UNSEALED, BrokenSeal, KeyedSeal
 from tests.needs import needs
 from tests.store.older import made_older
@@ -87,21 +86,8 @@ def test_two_texts_that_change_places_are_damage(tmp_path: Path):
     with closing(opened(path, KeyedSeal(KEY))) as buffer:
         with pytest.raises(StoreError, match="damaged") as error:
             buffer.lessons("e", 9)[0]
-        assert "fedse repair" in error.value.hint
+        assert "sqlite3 " in error.value.hint
         assert buffer.lessons("e", 9)[2].task.id == "2"
-
-
-def test_what_can_be_read_of_a_damaged_one_is_saved(tmp_path: Path):
-    path, seal = tmp_path / "b.db", KeyedSeal(KEY)
-    with closing(opened(path, seal)) as buffer:
-        fill(buffer, NUMBERS)
-    assert is_whole(path, seal)
-    with closing(sqlite3.connect(path)) as db, db:
-        db.execute("UPDATE trajectory SET body = x'00' WHERE id = 2")
-    assert not is_whole(path, seal)
-    assert salvage(path, open_file, seal).dropped == 1
-    with closing(opened(path, seal)) as buffer:
-        assert [lesson.task.id for lesson in buffer.lessons("e", 9)] == ["0", "2", "3", "4"]
 
 
 def with_everything(path: Path) -> Path:
@@ -300,16 +286,3 @@ def test_an_encrypted_file_of_schema_3_opens_and_loses_nothing(tmp_path: Path):
     made_older(path, 3, "steps_taken")
     with closing(opened(path, seal)) as buffer:
         assert content_of(buffer) == expected
-
-
-def test_a_damaged_file_of_the_schema_before_is_saved(tmp_path: Path):
-    with closing(opened(tmp_path / "new.db")) as buffer:
-        fill(buffer, NUMBERS)
-        expected = [*buffer.kept("e")]
-    old = as_schema_2(tmp_path / "new.db", tmp_path / "old.db")
-    with closing(sqlite3.connect(old)) as db, db:
-        db.execute("UPDATE trajectory SET body = '{' WHERE id = 5")
-    assert not is_whole(old)
-    assert salvage(old, open_file).dropped == 1
-    with closing(opened(old)) as buffer:
-        assert [*buffer.kept("e")] == expected[:4]

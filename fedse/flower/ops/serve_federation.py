@@ -38,9 +38,8 @@ from fedse.processes.group import Processes, Started, tail
 from fedse.processes.log_files import LogLimit
 from fedse.processes.restart import RestartingProcess, Tell
 from fedse.processes.watchdog import Watchdog
-from fedse.store.database import is_sound
+from fedse.store.database import is_sound, set_aside
 from fedse.store.lock import locked
-from fedse.store.salvage import set_aside
 from fedse.waiting import wait_until
 
 PROXY_SECONDS = 10.0
