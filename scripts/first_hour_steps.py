@@ -99,7 +99,7 @@ def _developer(*, short: bool) -> list[Step]:
         Step(
             DEVELOPER,
             "fedse run fedse.toml --dry-run",
-            (r"this experiment can run here; nothing was started$", r"^# +per round .* MB up$"),
+            (r"this experiment can run here; nothing was started$", r"^per round .* MB up$"),
             own,
         ),
         *([] if short else [learn]),

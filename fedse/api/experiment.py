@@ -1,5 +1,6 @@
 """An experiment from a file, a name or a Config, and what a run of it would do."""
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +14,8 @@ from fedse.api.engines import Engine
 from fedse.config.file import dump_config, experiment_text, parse_config
 from fedse.config.methods import one_experiment
 from fedse.config.schema import Config
+from fedse.results.pace import earlier_pace, planned_games
+from fedse.store.run_folder import runs_root
 from fedse.types import Record
 
 Source = str | Path | Config
@@ -41,6 +44,10 @@ class Plan(Record):
     bytes_per_round_up_at_most: int
     spec_digest: str
     agreed_digest: str
+    seconds: float | None = None
+    """An estimate by an earlier run of the same model on this machine; None = there is none."""
+    seconds_from: str = ""
+    """What the estimate is based on."""
     warnings: tuple[str, ...] = ()
     """What will keep the agent from learning, and what to do."""
 
@@ -75,6 +82,7 @@ def plan(source: Source, *, engine: Engine = "local", **changes: Any) -> Plan:
     warnings = rehearse(config)
     spec, clients = spec_of(config), len(config.clients)
     sent = travelling_spec(spec, config).nbytes
+    seconds, based_on = _expected_seconds(config)
     return Plan(
         clients={client.name: client.env for client in config.clients},
         rounds=config.run.rounds,
@@ -85,5 +93,16 @@ def plan(source: Source, *, engine: Engine = "local", **changes: Any) -> Plan:
         bytes_per_round_up_at_most=sent * clients,
         spec_digest=spec.digest,
         agreed_digest=config.agreed_digest(),
+        seconds=seconds,
+        seconds_from=based_on,
         warnings=tuple(warnings),
     )
+
+
+def _expected_seconds(config: Config) -> tuple[float | None, str]:
+    pace, games = earlier_pace(runs_root(os.environ), config), planned_games(config)
+    if pace is None or not games:
+        return None, ""
+    worlds = "and environments" if pace.same_worlds else "but other environments"
+    how = f"{games} games at {pace.seconds:.2g} s each, training included, as in {pace.run}"
+    return pace.seconds * games, f"{how} (same model {worlds})"

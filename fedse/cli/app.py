@@ -82,7 +82,8 @@ def start(argv: Sequence[str]) -> int:
     tokens = [token for token in argv if token != "--debug"]
     debug = len(tokens) < len(argv) or os.environ.get("FEDSE_DEBUG", "") not in ("", "0")
     # The one command that downloads from a hub, unless the user forbids it.
-    set_quiet(os.environ, offline=tokens[:2] != ["model", "get"])
+    fetching = tokens[:2] == ["model", "get"]
+    set_quiet(os.environ, offline=not fetching, bars=fetching and sys.stderr.isatty())
     _look_here_last()
     try:
         code = build_app()(

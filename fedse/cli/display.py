@@ -21,20 +21,21 @@ QUIET = {
     # A waiting thread that spins makes torch ten times slower where cores are shared.
     "OMP_WAIT_POLICY": "PASSIVE",
     "HF_HUB_DISABLE_TELEMETRY": "1",
-    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
     "FLWR_TELEMETRY_ENABLED": "0",
     "TOKENIZERS_PARALLELISM": "false",
-    "TQDM_DISABLE": "1",
     "TRANSFORMERS_VERBOSITY": "error",
 }
+NO_BARS = {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "TQDM_DISABLE": "1"}
 
 
-def set_quiet(environ: MutableMapping[str, str], *, offline: bool = True) -> None:
-    """No library calls home, draws bars or spins, unless the user set it so.
+def set_quiet(
+    environ: MutableMapping[str, str], *, offline: bool = True, bars: bool = False
+) -> None:
+    """No library calls home or spins, and none draws a progress bar unless `bars`.
 
-    Nothing a library would fetch from a hub is needed where `offline`: models are folders here.
+    What the user has set stays. With `offline` nothing is fetched from a hub: models are folders.
     """
-    for name, value in {**QUIET, **(OFFLINE if offline else {})}.items():
+    for name, value in (QUIET | (OFFLINE if offline else {}) | ({} if bars else NO_BARS)).items():
         environ.setdefault(name, value)
 
 

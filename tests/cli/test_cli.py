@@ -120,20 +120,30 @@ def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> N
     assert ANSI not in said
 
 
-def test_dry_run_prints_a_config_that_runs(
-    small: str, tmp_path: Path, runs_here: Path, capsys: pytest.CaptureFixture[str]
+def test_dry_run_says_what_a_run_would_do_in_a_few_lines(
+    small: str, runs_here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert start(["run", small, "--set", "run.rounds=7", "--dry-run"]) == 0
     said = capsys.readouterr().out
     assert "nothing was started" in said
     assert re.search(r"adapter +\d+ parameters, 0\.\d\d MB", said)
-    assert parse_config(said, "dry").run.rounds == 7
+    assert "time       unknown: no earlier run of this model here" in said
+    assert len(said.splitlines()) < 10
     assert not runs_here.exists()
+
+
+def test_config_show_prints_a_config_that_runs(
+    small: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert start(["config", "show", small, "--set", "run.rounds=7"]) == 0
+    assert parse_config(capsys.readouterr().out, "shown").run.rounds == 7
 
 
 def test_dry_run_as_json(small: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert start(["run", small, "--dry-run", "--json"]) == 0
-    plan = json.loads(capsys.readouterr().out)["plan"]
+    told = json.loads(capsys.readouterr().out)
+    plan = told["plan"]
+    assert Config.model_validate(told["config"]).run.rounds == plan["rounds"]
     assert plan["clients"] == {"a": "maze"}
     assert plan["bytes_per_round_down"] == plan["adapter_bytes"]
 

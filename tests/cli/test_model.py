@@ -11,7 +11,7 @@ needs("torch", "transformers", "huggingface_hub", "gguf", "accelerate")
 
 from fedse.adapters.base import SHIPPED, base_digest
 from fedse.cli.app import start
-from fedse.cli.display import OFFLINE, set_quiet
+from fedse.cli.display import NO_BARS, OFFLINE, set_quiet
 from fedse.models.memory import engine_need, trainer_need
 from fedse.models.shape import read_shape
 
@@ -98,3 +98,11 @@ def test_only_what_fetches_may_ask_a_hub():
     others = dict(fetching)
     set_quiet(others)
     assert others.items() - fetching.items() == OFFLINE.items()
+
+
+def test_bars_are_drawn_only_where_they_are_asked_for():
+    with_bars: dict[str, str] = {}
+    set_quiet(with_bars, bars=True)
+    without: dict[str, str] = {}
+    set_quiet(without)
+    assert without.items() - with_bars.items() == NO_BARS.items()

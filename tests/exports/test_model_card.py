@@ -1,7 +1,10 @@
 """The card of an exported adapter has the run's own figures, and its commands work as written."""
 
+import re
+import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,8 +69,38 @@ def test_a_model_of_a_hub_is_pinned(tmp_path: Path):
     spec = adapter.spec.model_copy(update={"base": f"owner/name@{revision}", "rank": 12})
     text = model_card(run, read_card(run.path), replace(adapter, spec=spec), 1)
     assert "\nbase_model: owner/name\n" in text
+    assert "\nBASE = 'owner/name'\n" in text
     assert f'from_pretrained(BASE, revision="{revision}")' in text
-    assert f"vllm serve BASE --revision {revision} --enable-lora --max-lora-rank 16 " in text
+    served = f'vllm serve "$BASE" --revision {revision} --enable-lora --max-lora-rank 16 '
+    assert f"\nBASE=owner/name\n{served}" in text
+    assert f"hf download owner/name --revision {revision} --local-dir base" in text
+
+
+@pytest.mark.parametrize(
+    ("base", "note"),
+    [
+        ("tiny", "The package `fed-se` finds the base model."),
+        ("smollm2-135m", "after `fedse model get smollm2-135m`"),
+        ("my model", "Change `BASE` if the folder `my model`"),
+        ("owner/name@v1", "Run these lines in this folder.\n"),
+    ],
+)
+def test_every_block_of_the_card_defines_what_it_uses(tmp_path: Path, base: str, note: str):
+    run = make_run(tmp_path)
+    adapter = run.adapter(1)
+    spec = adapter.spec.model_copy(update={"base": base})
+    text = model_card(run, read_card(run.path), replace(adapter, spec=spec), 1)
+    assert note in text
+    blocks = [block.partition("```")[0] for block in text.split("```")[1::2]]
+    using = [block for block in blocks if "BASE" in block]
+    assert len(using) == 3
+    for block in using:
+        assert re.search(r"^BASE ?=", block, re.MULTILINE)
+        if block.startswith("bash\n"):
+            checked = subprocess.run(["bash", "-n"], input=block.removeprefix("bash\n"), text=True)
+            assert checked.returncode == 0
+        else:
+            compile(block.removeprefix("python\n"), "card", "exec")
 
 
 def test_the_python_of_the_card_gives_the_model_that_acted(
@@ -83,7 +116,7 @@ def test_the_python_of_the_card_gives_the_model_that_acted(
     text = exported(tmp_path / "runs", tmp_path / "out", monkeypatch)
     (code,) = [block.partition("```")[0] for block in text.split("```python\n")[1:]]
     monkeypatch.chdir(tmp_path / "out")
-    names = {"BASE": str(base_path(run.config.model.base))}
+    names: dict[str, Any] = {}
     exec(code, names)
     model, tokenizer = names["model"], names["tokenizer"]
     ids = torch.tensor([tokenizer.encode("at 1 1 goal down 2")])

@@ -120,17 +120,19 @@ def test_cells():
 
 def test_headline_of_a_run_that_rose(tmp_path: Path):
     head = headline(made_up(tmp_path, rounds=10, clients=CLIENTS))
-    assert head.sentence == "Success on held-out tasks rose from 0.20 to 0.57 in 10 rounds."
+    assert head.sentence == (
+        "Success on held-out tasks rose from 0.20 before round 1 to 0.57 after round 10."
+    )
     values = {tile.label: tile.value for tile in head.tiles}
     assert values["raw data shared"] == "0 bytes"
-    assert values["rounds"] == "10 of 10"
+    assert values["rounds committed"] == "10 of 10"
     assert values["left each client at most"] == "2.41 MB"
     assert head.unsure == []
 
 
 def test_headline_says_chance_where_it_may_be(tmp_path: Path):
     head = headline(made_up(tmp_path, rounds=1, clients=CLIENTS))
-    assert head.sentence.endswith("in 1 round, which may be chance.")
+    assert head.sentence.endswith("after round 1, which may be chance.")
 
 
 def without(facts: RunFacts, client: str, *rounds: int, **last: object) -> RunFacts:
