@@ -17,6 +17,7 @@ from fedse.cli.next_steps import next_steps
 from fedse.cli.run import start_run
 from fedse.cli.transcript import console_for, show_episode
 from fedse.config.schema import Config
+from fedse.envs.desk.shops import SHOPS
 from fedse.errors import MachineError
 from fedse.exports.before_after import before_and_after
 from fedse.exports.episodes import find_place, list_episodes, load_texts
@@ -120,6 +121,13 @@ def difference_json(found: TogetherOrAlone, runs: SeedRuns) -> dict[str, Any]:
     }
 
 
+def rule_text(task: str) -> str:
+    """What the shop of this task does in its case, such as `books/Ines-late-0-by-order`."""
+    shop, _, rest = task.partition("/")
+    case = rest.split("-")[1]
+    return f"the rule of the shop {shop!r} for an order that is {case}: {SHOPS[shop].rules[case]}"
+
+
 def show_before_and_after(run: Path) -> None:
     """The same customer, served by the first adapter and by the last one, is on stdout."""
     pair = before_and_after(list_episodes(find_place(str(run), run.parent)))
@@ -127,6 +135,7 @@ def show_before_and_after(run: Path) -> None:
         return
     console = console_for(plain=False)
     print("\nthe same customer before and after")
+    print(rule_text(pair.before.game.task))
     for episode, trajectory in load_texts(pair):
         print()
         show_episode(console, episode, trajectory)

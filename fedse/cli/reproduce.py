@@ -2,7 +2,10 @@
 
 import os
 import sys
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
@@ -10,10 +13,12 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from fedse.api.checks import require_machine, require_members
+from fedse.cli.phrases import counted
 from fedse.cli.run import Set
 from fedse.errors import ConfigError, Interrupted
 from fedse.reproduce.jobs import Found, do_jobs
 from fedse.reproduce.pinned import TABLES
+from fedse.reproduce.progress import progress_of
 from fedse.reproduce.results import TableResult, gather
 from fedse.reproduce.tables import (
     QUICK_SEEDS,
@@ -26,6 +31,9 @@ from fedse.reproduce.tell import markdown, text
 from fedse.store.files import write_durably
 from fedse.store.run_folder import installed_versions, runs_root
 from fedse.suggest import closest
+
+LOOK_SECONDS = 10.0
+"""Between two looks at how far the experiments are."""
 
 
 def reproduce_verb(
@@ -89,7 +97,9 @@ def make(
     todo = jobs_of(wanted, seeds, changed)
     for config in {job.arm: job.config for job in todo}.values():
         require_members(config)
-    outcomes = do_jobs(todo, root, workers=jobs, tell=_print_progress)
+    print("\n".join(_banner(table, todo, root, jobs)), file=sys.stderr, flush=True)
+    with _rounds_shown(todo, root):
+        outcomes = do_jobs(todo, root, workers=jobs, tell=_print_progress)
     return TableResult(
         table=table,
         quick=quick,
@@ -99,6 +109,44 @@ def make(
         config=todo[0].config.model_dump(mode="json"),
         versions=installed_versions(),
     )
+
+
+def _banner(table: str, todo: Sequence[Job], root: Path, jobs: int) -> list[str]:
+    """What is about to be done, and what was done before."""
+    arms, seeds = len({job.arm for job in todo}), len({job.seed for job in todo})
+    before = progress_of(todo, root)
+    whole = f"{counted(arms, 'arm')}, {counted(seeds, 'seed')}: "
+    whole += f"{counted(before.experiments, 'experiment')} of {counted(before.rounds, 'round')}"
+    done = f"finished before: {before.finished} experiments, {before.committed} rounds"
+    return [
+        TABLES[table].title,
+        f"{whole} in all, {jobs} at a time",
+        *([done] if before.committed else []),
+        f"kept in {root}; if you stop it, the same command continues\n",
+    ]
+
+
+@contextmanager
+def _rounds_shown(todo: Sequence[Job], root: Path) -> Iterator[None]:
+    """How many rounds are committed is on stderr whenever that changed."""
+    ended, began = threading.Event(), time.monotonic()
+
+    def show() -> None:
+        shown = progress_of(todo, root).committed
+        while not ended.wait(LOOK_SECONDS):
+            now = progress_of(todo, root)
+            if now.committed != shown:
+                shown, minutes = now.committed, (time.monotonic() - began) / 60
+                line = f"{now.committed} of {now.rounds} rounds after {minutes:.1f} min"
+                print(line, file=sys.stderr, flush=True)
+
+    thread = threading.Thread(target=show, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def _worlds(jobs: Sequence[Job]) -> dict[str, dict[str, str]]:

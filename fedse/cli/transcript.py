@@ -22,6 +22,13 @@ from fedse.types import Trajectory
 SAW, THOUGHT, DID = "|", "~", ">"
 STYLES = {SAW: "dim", THOUGHT: "italic cyan", DID: "bold"}
 OUTCOMES = {"success": "green", "failure": "red", "truncated": "yellow", "broken": "magenta"}
+MARKS = {"success": "✔ ", "failure": "✖ "}
+ENDED = {
+    "success": "succeeded",
+    "failure": "failed",
+    "truncated": "ended at the limit of turns or of the context",
+    "broken": "the environment broke",
+}
 # Joiners of scripts and emoji; invisible, but they move nothing.
 HARMLESS = "\n\t\u200c\u200d"
 LETTERS_OF_DIGEST = 12
@@ -93,8 +100,14 @@ def show_episode(console: Console, episode: StoredEpisode, trajectory: Trajector
         if saying.thought:
             show_text(console, "", THOUGHT, saying.thought)
         show_text(console, "", DID, saying.action)
+    ended, outcome = ENDED[game.outcome], OUTCOMES[game.outcome]
+    show_wrapped(console, "    ", Text(_mark(console, game.outcome) + ended, style=outcome))
     if trajectory.error:
         show_wrapped(console, "  ", Text(f"broke: {visible(trajectory.error)}", style="magenta"))
+
+
+def _mark(console: Console, outcome: str) -> str:
+    return MARKS.get(outcome, "") if console.encoding.startswith("utf") else ""
 
 
 def show_text(console: Console, label: str, mark: str, text: str) -> None:

@@ -11,7 +11,9 @@ from subprocess import CompletedProcess
 import pytest
 
 from fedse.cli.app import start
-from fedse.cli.demo_desk import difference_lines
+from fedse.cli.demo_desk import difference_lines, rule_text
+from fedse.envs.desk.env import Desk
+from fedse.envs.desk.shops import SHOPS
 from fedse.errors import MachineError
 from fedse.results.alone import SeedRuns, together_or_alone
 from scripts.cpu_time import children_cpu_seconds
@@ -97,3 +99,14 @@ def test_success_rises_without_a_network_within_the_budget(tmp_path: Path):
     # 120 s on two free cores; CPU seconds do not depend on what else the machine does.
     assert used <= 240
     assert (Path(result["adapter"]) / "adapter_model.safetensors").is_file()
+
+
+@pytest.mark.parametrize("task", ["books/Ines-late-0-by-order", "books/Ines-late-2-by-name"])
+def test_the_rule_behind_a_transcript_is_shown(task: str):
+    assert rule_text(task) == "the rule of the shop 'books' for an order that is late: refund"
+
+
+def test_every_task_of_the_desk_has_a_rule_to_show():
+    for shop in SHOPS:
+        for task in Desk(shop=shop).tasks("test"):
+            assert rule_text(task.id).startswith(f"the rule of the shop {shop!r} for an order")

@@ -56,6 +56,7 @@ def test_an_episode_tells_who_said_what_and_what_became_of_it(
         "  2 | 2 left",
         "    ~ which?",
         "    > heads",
+        "    ✔ succeeded",
     ]
 
 
