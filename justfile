@@ -4,7 +4,7 @@ python := ".venv/bin/python"
 
 setup:
     python3 -m venv .venv
-    .venv/bin/pip install -c .ci/constraints.txt torch==2.13.0 -e ".[all,dev]"
+    .venv/bin/pip install -c .ci/constraints.txt torch==2.13.0 -e ".[all,dev]" -r plugins/editable.txt
 
 lint:
     .venv/bin/ruff check .
@@ -27,7 +27,7 @@ mutations:
 # The fast tests on another Python, as in: just on 3.13
 on version:
     python{{version}} -m venv .venv-{{version}}
-    .venv-{{version}}/bin/pip install -c .ci/constraints.txt torch==2.13.0 -e ".[all,dev]"
+    .venv-{{version}}/bin/pip install -c .ci/constraints.txt torch==2.13.0 -e ".[all,dev]" -r plugins/editable.txt
     .venv-{{version}}/bin/python -m pytest -m "not slow and not federated and not long" -n 2
 
 check: lint

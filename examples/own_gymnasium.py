@@ -1,6 +1,6 @@
 """A Gymnasium environment of your own in Fed-SE. Check it: python examples/own_gymnasium.py"""
 
-from fedse.envs.bridges.gymnasium_text import GymnasiumText
+from fedse_bridges.gymnasium_text import GymnasiumText
 
 MOVES = ("south", "north", "east", "west", "pickup", "dropoff")
 STOPS = ("at 0,0", "at 0,4", "at 4,0", "at 4,3", "in the taxi")

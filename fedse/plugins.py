@@ -17,6 +17,14 @@ T = TypeVar("T")
 
 ENVS, AGGREGATES, SELECTS = "fedse.envs", "fedse.aggregates", "fedse.selects"
 
+PACKAGES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    ENVS: {
+        "fed-se-bridges": ("agentgym", "gymnasium", "mcp", "openenv"),
+        "fed-se-worlds": ("babyai", "textcraft", "webshop"),
+    },
+}
+"""Group -> package of this project -> the names it adds; the error names it where it is missing."""
+
 
 def plugin_names(group: str) -> tuple[str, ...]:
     """What installed packages add to `group`, in order of name; none of it is imported."""
@@ -29,6 +37,29 @@ def load_plugin(group: str, name: str) -> Any:
         with boundary(MachineError, f"plugin {name!r} of {group} ({entry.value})"):
             return entry.load()
     raise KeyError(name)
+
+
+def require_plugin(group: str, name: str) -> None:
+    """What adds `name` is installed, if it is a package of this project."""
+    for package, names in missing_packages(group).items():
+        if name in names:
+            raise MachineError(
+                f"{name!r} of {group} is part of {package}, not installed here",
+                hint=f"pip install {package}",
+            )
+
+
+def missing_packages(group: str) -> dict[str, tuple[str, ...]]:
+    """The packages of this project that would add something to `group`, with what they add."""
+    here = set(plugin_names(group))
+    of_project = PACKAGES.get(group, {})
+    return {package: names for package, names in of_project.items() if not here >= {*names}}
+
+
+def plugin_version(group: str, name: str) -> str | None:
+    """The version of the installed package that adds `name`."""
+    found = [entry.dist for entry in entry_points(group=group, name=name)]
+    return found[0].version if found and found[0] else None
 
 
 class Variants(Mapping[str, T]):

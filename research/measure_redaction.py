@@ -17,11 +17,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from fedse.config.redaction import RedactSection
-from fedse.envs.base import BUILT_IN
 from fedse.redact.finding import finder_for
 from fedse.redact.spans import Find, settled
 from fedse.stats.rates import Rate
-from tests.redact.corpora.clean_texts import clean_texts
+from tests.redact.corpora.clean_texts import ENVIRONMENTS, clean_texts
 from tests.redact.corpora.personal_corpus import NAMES, personal
 from tests.redact.corpora.secret_carriers import CARRIERS
 from tests.redact.corpora.secret_corpus import Planted, is_found, secrets
@@ -69,7 +68,7 @@ def alarm_rate(alarms: Counter[str], tokens: int) -> dict[str, Any]:
 def alarms_by_source(clean: Mapping[str, Sequence[str]], find: Find) -> dict[str, Any]:
     """Of each source, of the five environments together, and of all."""
     figures = {name: false_alarms(texts, find) for name, texts in clean.items()}
-    five = BUILT_IN.keys() - {"desk"}
+    five = {*ENVIRONMENTS} - {"desk"}
     for name, sources in (("the five environments", five), ("all", clean.keys())):
         alarms = sum((Counter(figures[source]["kinds"]) for source in sources), Counter[str]())
         tokens = sum(figures[source]["tokens"] for source in sources)

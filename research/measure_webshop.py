@@ -23,11 +23,11 @@ from fedse.agent.loaded import prepare_torch
 from fedse.agent.tokens import load_encoder
 from fedse.config.schema import TrainSection
 from fedse.envs.base import make_env
-from fedse.envs.webshop.env import WebShop
 from fedse.method.rollout import Game, choose_games, demonstrate, rollout
 from fedse.stats.rates import Rate
 from fedse.train.lora import load_adapter, trainer_for
 from fedse.types import Adapter, Split, Trajectory
+from fedse_worlds.webshop.env import WebShop
 
 OPTIONS = {"prompt": "short", "option_axes": 0, "page_size": 2, "max_turns": 5}
 PATH = base_path("tiny-five")

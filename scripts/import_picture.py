@@ -30,8 +30,7 @@ ROWS = (
     "types errors events faults seeds suggest waiting course _version",
     "plugins ports committed agent",
     "protocol config envs",
-    "adapters aggregate stats train redact privacy envs.babyai envs.bridges envs.desk envs.maze"
-    " envs.textcraft envs.webshop envs.wordle",
+    "adapters aggregate stats train redact privacy envs.desk envs.maze envs.wordle",
     "store observers audit",
     "method ledger models processes",
     "results exports envs.conformance serve engine secure_sum",

@@ -1,4 +1,4 @@
-"""Write fedse/envs/textcraft/recipes.txt, the recipe book of a small town's workshops.
+"""Write recipes.txt of fedse_worlds.textcraft, the recipe book of a small town's workshops.
 
     python scripts/make_recipes.py
 
@@ -9,7 +9,8 @@ few words name many items. The same script gives the same bytes.
 from collections.abc import Iterator
 from pathlib import Path
 
-OUT = Path(__file__).resolve().parents[1] / "fedse" / "envs" / "textcraft" / "recipes.txt"
+PACKAGE = Path(__file__).resolve().parents[1] / "plugins" / "fed-se-worlds" / "fedse_worlds"
+OUT = PACKAGE / "textcraft" / "recipes.txt"
 
 # Trade: its materials, then what it makes of a material m, simplest first. `any x` is met by any
 # item called `<material> x`.

@@ -1,6 +1,6 @@
 """A shop's MCP server on stdio: orders, refunds and replacements; its state dies with it.
 
-python examples/customer_service/server.py      (needs: pip install "fed-se[mcp]")
+python examples/customer_service/server.py      (needs: pip install fed-se-bridges)
 """
 
 from typing import Any

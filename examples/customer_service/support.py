@@ -12,9 +12,9 @@ from random import Random
 from typing import Any
 
 from fedse.envs.base import Step
-from fedse.envs.bridges.mcp_call import ToolCall, written
-from fedse.envs.bridges.mcp_tools import McpTools
 from fedse.types import Split
+from fedse_bridges.mcp_call import ToolCall, written
+from fedse_bridges.mcp_tools import McpTools
 
 HERE = Path(__file__).parent
 ITEMS = ("lamp", "kettle", "chair", "radio", "clock", "mirror")

@@ -3,6 +3,7 @@
 import json as json_format
 import sys
 from collections.abc import Sequence
+from inspect import signature
 from shutil import get_terminal_size
 from textwrap import fill
 from typing import Annotated, Any
@@ -11,9 +12,10 @@ from cyclopts import App, Parameter
 
 from fedse.cli.display import Json
 from fedse.config.file import parse_options
-from fedse.envs.base import Env, ExpertEnv, Step, env_names, make_env
+from fedse.envs.base import Env, ExpertEnv, Step, env_class, env_names, make_env
 from fedse.envs.conformance.check import CheckReport, check_env
-from fedse.errors import ConfigError, EnvError, FedSEError
+from fedse.errors import ConfigError, EnvError, FedSEError, boundary
+from fedse.plugins import ENVS, missing_packages
 from fedse.suggest import closest
 from fedse.types import Split, Task
 
@@ -40,15 +42,27 @@ def list_(*, json: Json = False) -> None:
         print(json_format.dumps(rows))
         return
     for row in rows:
-        description = row.get("error") or (
-            f"{row['train']} training and {row['test']} test tasks, at most {row['max_turns']} "
-            f"turns, {'with' if row['expert'] else 'no'} expert"
+        options = f"needs the options {', '.join(row['options'])}" if "options" in row else ""
+        description = (
+            row.get("error")
+            or options
+            or (
+                f"{row['train']} training and {row['test']} test tasks, at most {row['max_turns']} "
+                f"turns, {'with' if row['expert'] else 'no'} expert"
+            )
         )
         print(f"{row['name']:<10}  {description}")
+    for package, names in missing_packages(ENVS).items():
+        print(f"\n{', '.join(names)}: pip install {package}")
 
 
 def _describe(name: str) -> dict[str, Any]:
     try:
+        with boundary(EnvError, f"environment {name!r}"):
+            given = signature(env_class(name)).parameters.values()
+        named = [each for each in given if each.kind is each.KEYWORD_ONLY]
+        if needed := [each.name for each in named if each.default is each.empty]:
+            return {"name": name, "options": needed}
         env = make_env(name)
     except FedSEError as error:
         return {"name": name, "error": str(error)}

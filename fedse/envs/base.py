@@ -6,13 +6,14 @@ episode at a time, so a rollout makes one instance per open episode.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
+from itertools import chain
 from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 from fedse import plugins
 from fedse.errors import ConfigError, EnvError, boundary
-from fedse.plugins import load_plugin, plugin_names
+from fedse.plugins import load_plugin, missing_packages, plugin_names, require_plugin
 from fedse.suggest import did_you_mean
 from fedse.types import Split, Task, Trajectory
 
@@ -93,12 +94,17 @@ MEMBERS = ("name", "system_prompt", "max_turns", "tasks", "reset", "step", "clos
 
 # Imported on first use, so that listing environments costs nothing.
 BUILT_IN: Mapping[str, str] = {
-    "babyai": "fedse.envs.babyai.env:BabyAI",
     "desk": "fedse.envs.desk.env:Desk",
     "maze": "fedse.envs.maze.env:Maze",
-    "textcraft": "fedse.envs.textcraft.env:TextCraft",
-    "webshop": "fedse.envs.webshop.env:WebShop",
     "wordle": "fedse.envs.wordle.env:Wordle",
+}
+
+# As configs and run folders name them that were written before the bridges were a package.
+MOVED: Mapping[str, str] = {
+    "fedse.envs.bridges.agentgym_http:AgentGym": "agentgym",
+    "fedse.envs.bridges.gymnasium_text:GymnasiumText": "gymnasium",
+    "fedse.envs.bridges.mcp_tools:McpTools": "mcp",
+    "fedse.envs.bridges.openenv_ws:OpenEnv": "openenv",
 }
 
 
@@ -130,15 +136,19 @@ def make_env(name: str, options: Mapping[str, Any] | None = None) -> Env:
 
 def env_class(name: str) -> Callable[..., Any]:
     """What makes environment `name`; a ConfigError names what does not exist."""
+    name = MOVED.get(name, name)
     if ":" in name or name in BUILT_IN:
         module, _, attribute = BUILT_IN.get(name, name).partition(":")
         return _member(name, _module(name, module), attribute)
+    require_plugin(plugins.ENVS, name)
     if name in plugin_names(plugins.ENVS):
         loaded: Callable[..., Any] = load_plugin(plugins.ENVS, name)
         return loaded
+    elsewhere = chain.from_iterable(missing_packages(plugins.ENVS).values())
+    known = sorted({*env_names(), *elsewhere})
     raise ConfigError(
-        f"environment {name!r} is unknown; known are {', '.join(env_names())} and any "
-        f"module:Class{did_you_mean(name, env_names())}",
+        f"environment {name!r} is unknown; known are {', '.join(known)} and any "
+        f"module:Class{did_you_mean(name, known)}",
         hint="fedse env list",
     )
 

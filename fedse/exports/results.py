@@ -11,6 +11,7 @@ from typing import Any
 
 from fedse.envs.base import BUILT_IN
 from fedse.errors import ConfigError
+from fedse.plugins import ENVS, plugin_version
 from fedse.stats.rates import Rate, by_env, rates
 from fedse.store.run import Run
 from fedse.store.run_folder import RunCard
@@ -46,7 +47,9 @@ def results_of(run: Run, card: RunCard, round: int) -> dict[str, Any]:
     return {
         "results": {env: _result(env, rate) for env, rate in of_env.items()},
         "configs": {env: _task(env, clients) for env, clients in played.items()},
-        "versions": {env: fedse if env in BUILT_IN else None for env in of_env},
+        "versions": {
+            env: fedse if env in BUILT_IN else plugin_version(ENVS, env) for env in of_env
+        },
         "n-shot": dict.fromkeys(of_env, 0),
         "higher_is_better": {env: {METRIC: True} for env in of_env},
         "n-samples": {env: {"original": r.n, "effective": r.n} for env, r in of_env.items()},

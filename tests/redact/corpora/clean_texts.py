@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
-from fedse.envs.base import BUILT_IN, make_env
+from fedse.envs.base import make_env
 from fedse.method.rollout import choose_games, demonstrate
 from fedse.seeds import seed_of
 from tests.redact.corpora.secret_corpus import HEX, letters
 
 ROOT = Path(__file__).resolve().parents[3]
+ENVIRONMENTS = ("babyai", "desk", "maze", "textcraft", "webshop", "wordle")
 HARD = (
     "Please reset your password; the link in the mail expires in {n} hours.",
     "Password: at least {n} characters, one of them a digit.",
@@ -52,7 +53,7 @@ def environment_texts(name: str, games: int, seed: int) -> Iterator[str]:
 
 def clean_texts(games: int, seed: int) -> dict[str, list[str]]:
     """By where they are from."""
-    texts = {name: list(environment_texts(name, games, seed)) for name in BUILT_IN}
+    texts = {name: list(environment_texts(name, games, seed)) for name in ENVIRONMENTS}
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     paragraphs = [p for page in pages for p in page.read_text(encoding="utf-8").split("\n\n")]
     return {**texts, "our documentation": paragraphs, "hard prose": list(hard_prose(seed))}

@@ -1,0 +1,1 @@
+"""Gymnasium, MCP, OpenEnv and AgentGym environments for Fed-SE."""

@@ -1,0 +1,1 @@
+"""The environments babyai, textcraft and webshop for Fed-SE."""
