@@ -46,7 +46,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_the_package_its_names_are_unknown():
     with pytest.raises(ConfigError, match=r"select\.type must be one of 'success', 'all', '"):
         parse_config(TEXT, "file")
-    assert plugin_names(ENVS) == ()
+    assert "sample-coin" not in plugin_names(ENVS)
 
 
 @pytest.mark.usefixtures("installed")

@@ -27,7 +27,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 NOT_FOUND = [
     (
         "mazze",
-        "environment 'mazze' is unknown; known are babyai, desk, maze,",
+        "environment 'mazze' is unknown; known are agentgym, babyai, desk,",
         "did you mean 'maze'?",
     ),
     ("refnd_desk:Desk", "there is no module 'refnd_desk' here", "did you mean 'refund_desk'?"),

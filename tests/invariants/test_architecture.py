@@ -26,6 +26,8 @@ from scripts.import_picture import (
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "fedse"
 FILES = sorted(PACKAGE.rglob("*.py"))
+PLUGINS = ROOT / "plugins"
+ADDED = sorted(PLUGINS.glob("*/fedse_*/**/*.py"))
 SOURCES = sources_here()
 MODULES = module_graph(SOURCES)
 ROOMS = room_graph(MODULES)
@@ -35,10 +37,10 @@ ALLOWED = {
     "flwr": ("flower",),
     "ray": ("flower",),
     "tenacity": ("waiting", "site.socket_client", "flower.server.mailbox", "engine.client"),
-    "httpx": ("envs.bridges.http_json", "flower", "engine.client", "bench.rollout"),
+    "httpx": ("fedse_bridges.http_json", "flower", "engine.client", "bench.rollout"),
     "urllib": (),
-    "mcp": ("envs.bridges.mcp_server",),
-    "anyio": ("envs.bridges.mcp_server",),
+    "mcp": ("fedse_bridges.mcp_server",),
+    "anyio": ("fedse_bridges.mcp_server",),
     "psutil": ("processes.orphans", "processes.cpu_time", "processes.watchdog", "ports"),
     "torch": (
         "train",
@@ -72,7 +74,7 @@ ALLOWED = {
     "sqlite3": (
         "store",
         "ledger.databases",
-        "envs.webshop.search",
+        "fedse_worlds.webshop.search",
         # Flower's own database: its commands do not tell which nodes are registered.
         "flower.ops.node_list",
     ),
@@ -89,12 +91,16 @@ ALLOWED = {
 
 
 def module_of(path: Path) -> str:
-    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+    """As in `method.rounds` of the core, `fedse_worlds.babyai.env` of a package beside it."""
+    if path.is_relative_to(PACKAGE):
+        return ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+    return ".".join(path.relative_to(PLUGINS).with_suffix("").parts[1:])
 
 
 def test_what_is_looked_at_is_the_house():
     """Or every law below would hold of nothing."""
     assert len(FILES) == len(SOURCES) > 150
+    assert {"fedse_worlds.babyai.env", "fedse_bridges.parts"} <= {module_of(p) for p in ADDED}
     assert {"Adapter", "Run", "FedSEError"} <= {node.name for _, node in classes()}
 
 
@@ -150,7 +156,7 @@ def test_the_table_leaves_out_only_what_follows():
     }
 
 
-@pytest.mark.parametrize("path", FILES, ids=module_of)
+@pytest.mark.parametrize("path", [*FILES, *ADDED], ids=module_of)
 def test_who_may_import_a_framework(path: Path):
     module = module_of(path)
     for node in ast.walk(ast.parse(path.read_text())):
@@ -165,7 +171,7 @@ def test_who_may_import_a_framework(path: Path):
             assert allowed, f"{module} may not import {top}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=module_of)
+@pytest.mark.parametrize("path", [*FILES, *ADDED], ids=module_of)
 def test_sizes(path: Path):
     text = path.read_text()
     limit = 120 if module_of(path) == "method.rounds" else 300
@@ -214,7 +220,7 @@ CATCHERS = {
     "envs.conformance.check": "whatever an environment raises is a failed check",
     "envs.conformance.promises": "as above, for one promise",
     "envs.conformance.subject": "as above, for the episodes several promises share",
-    "envs.bridges.openenv_ws": "a session that breaks in any way is lost",
+    "fedse_bridges.openenv_ws": "a session that breaks in any way is lost",
     "agent.prompt": "a chat template that fails at a tool is one without tools",
     "serve.play": "whatever an agent program raises breaks its episode",
     "method.own_pace": "what a thread raised is raised again in the thread that asked",
@@ -233,9 +239,9 @@ CATCHERS = {
 def test_who_may_catch_everything():
     """Also by leaving the kind of the error out."""
     catching = {
-        module
-        for module, text in SOURCES.items()
-        for node in ast.walk(ast.parse(text))
+        module_of(path)
+        for path in [*FILES, *ADDED]
+        for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ExceptHandler)
         and (node.type is None or {"Exception", "BaseException"} & _names(node.type))
     }
@@ -263,7 +269,7 @@ def test_what_is_beside_the_package_imports_modules_that_exist(path: Path):
 
 
 def test_no_cupboards():
-    for path in FILES:
+    for path in [*FILES, *ADDED]:
         words = set(module_of(path).replace(".", "_").split("_"))
         assert not words & {"utils", "util", "common", "helpers", "helper", "manager", "misc"}
 
