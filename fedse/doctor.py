@@ -19,9 +19,10 @@ from fedse._version import __version__
 from fedse.adapters.base import SHIPPED, base_digest, spec_of
 from fedse.config.schema import ClientSection, Config
 from fedse.envs.base import make_env
-from fedse.errors import INSTALL_TORCH, EnvError, FedSEError, boundary
+from fedse.errors import INSTALL_TORCH, EnvError, FedSEError, boundary, install_line
 from fedse.method.site import tasks_of
 from fedse.models.number_format import FIX, SLOW, only_imitated
+from fedse.plugins import ENVS, PACKAGES
 from fedse.ports import LINK_PORT, PROXY_PORT, why_not_free
 from fedse.store.run_folder import run_folders
 
@@ -35,9 +36,8 @@ OPTIONAL = {
     "ray": ("simulation", "Flower's simulation"),
     "cryptography": ("flower", "keys, certificates and signed ledgers"),
     "jinja2": ("report", "fedse report"),
-    "minigrid": ("babyai", "the babyai environment"),
-    "rapidfuzz": ("webshop", "the webshop environment"),
     "pyarrow": ("parquet", "export to Parquet"),
+    **{package: (package, ", ".join(names)) for package, names in PACKAGES[ENVS].items()},
 }
 # Each sends something home unless told not to; our own child processes are told.
 TELEMETRY = {
@@ -80,7 +80,7 @@ def _packages() -> list[Diagnosis]:
         findings.append(Diagnosis("ok", f"{package} {has}") if has else missing)
     for package, (extra, purpose) in OPTIONAL.items():
         has = installed(package)
-        fix = f"if you want it: pip install 'fed-se[{extra}]'"
+        fix = f"if you want it: {install_line(extra)}"
         missing = Diagnosis("warn", f"{package} is not installed, needed for {purpose}", fix)
         findings.append(Diagnosis("ok", f"{package} {has}") if has else missing)
     return findings

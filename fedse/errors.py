@@ -100,12 +100,18 @@ TORCH = "hf"
 """The extra that brings torch."""
 
 
+BESIDE = "fed-se-"
+"""Begins the name of each package of this project beside fed-se itself."""
+
+
 def install_line(*extras: str) -> str:
-    """The command that installs these extras; with torch, its build without CUDA.
+    """The command that installs these extras or packages; with torch, its build without CUDA.
 
     Plain pip would bring a CUDA build of several gigabytes on Linux.
     """
-    named = f"'fed-se[{','.join(extras)}]'"
+    own = ",".join(extra for extra in extras if not extra.startswith(BESIDE))
+    packages = [f"'fed-se[{own}]'"] if own else []
+    named = " ".join([*packages, *(extra for extra in extras if extra.startswith(BESIDE))])
     if TORCH not in extras:
         return f"pip install {named}"
     index = "https://download.pytorch.org/whl/cpu"
@@ -124,7 +130,10 @@ def is_installed(package: str) -> bool:
 
 
 def require_packages(what: str, *packages: str, extra: str) -> None:
-    """All `packages` are installed, or the error names those that are not and their extra."""
+    """All `packages` are installed, or the error names those that are not and what brings them.
+
+    `extra`: an extra of fed-se, or another package of this project.
+    """
     lacking = [package for package in packages if not is_installed(package)]
     if lacking:
         raise _lacks([(extra, what, *lacking)])
@@ -147,9 +156,13 @@ def require_all(*checks: Callable[[], object]) -> None:
         raise _lacks([*missing])
 
 
+def _bringing(extra: str) -> str:
+    return extra if extra.startswith(BESIDE) else f"fed-se[{extra}]"
+
+
 def _lacks(missing: Sequence[tuple[str, ...]]) -> MachineError:
     texts = [
-        f"{what} needs {', '.join(packages)} (part of fed-se[{extra}])"
+        f"{what} needs {', '.join(packages)} (part of {_bringing(extra)})"
         for extra, what, *packages in missing
     ]
     error = MachineError(

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
-from fedse.errors import ConfigError, MachineError, boundary
+from fedse.errors import ConfigError, MachineError, boundary, is_installed, require_packages
 from fedse.suggest import closest
 
 T = TypeVar("T")
@@ -39,21 +39,22 @@ def load_plugin(group: str, name: str) -> Any:
     raise KeyError(name)
 
 
-def require_plugin(group: str, name: str) -> None:
-    """What adds `name` is installed, if it is a package of this project."""
-    for package, names in missing_packages(group).items():
+def require_plugin(what: str, group: str, name: str) -> None:
+    """What adds `name`, which `what` needs, is installed, if it is a package of this project."""
+    for package, names in PACKAGES.get(group, {}).items():
         if name in names:
-            raise MachineError(
-                f"{name!r} of {group} is part of {package}, not installed here",
-                hint=f"pip install {package}",
-            )
+            require_packages(what, module_of(package), extra=package)
 
 
 def missing_packages(group: str) -> dict[str, tuple[str, ...]]:
     """The packages of this project that would add something to `group`, with what they add."""
-    here = set(plugin_names(group))
-    of_project = PACKAGES.get(group, {})
-    return {package: names for package, names in of_project.items() if not here >= {*names}}
+    of_project = PACKAGES.get(group, {}).items()
+    return {package: names for package, names in of_project if not is_installed(module_of(package))}
+
+
+def module_of(package: str) -> str:
+    """What a package of this project is imported as."""
+    return package.replace("fed-se-", "fedse_")
 
 
 def plugin_version(group: str, name: str) -> str | None:

@@ -177,6 +177,8 @@ def _compatibility() -> Iterator[str]:
     pinned = {_package(name): version for name, _, version in (x.partition("==") for x in lines)}
     extras = project["optional-dependencies"]
     asked = [*project["dependencies"], *(line for extra in extras.values() for line in extra)]
+    for beside in sorted(ROOT.glob("plugins/*/pyproject.toml")):
+        asked += tomllib.loads(beside.read_text())["project"]["dependencies"]
     ranges: dict[str, str] = {}
     for line in asked:
         name, bounds = re.fullmatch(r"([\w.-]+)(?:\[\w+\])?(.*)", line.replace(" ", "")).groups()

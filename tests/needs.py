@@ -14,6 +14,8 @@ from typing import NamedTuple, NoReturn
 
 import pytest
 
+from fedse.errors import install_line
+
 PACKAGES = {
     "Crypto": "secure",
     "accelerate": "hf",
@@ -23,7 +25,7 @@ PACKAGES = {
     "dp_accounting": "privacy",
     "flwr": "simulation",
     "gguf": "models",
-    "gymnasium": "gymnasium",
+    "gymnasium": "fed-se-bridges",
     "httpx": "engine",
     "huggingface_hub": "models",
     "inspect_ai": "inspect",
@@ -33,8 +35,8 @@ PACKAGES = {
     "langchain_openai": "dev",
     "langgraph": "dev",
     "llguidance": "serve",
-    "mcp": "mcp",
-    "minigrid": "babyai",
+    "mcp": "fed-se-bridges",
+    "minigrid": "fed-se-worlds",
     "peft": "hf",
     "presidio_analyzer": "redact",
     "prometheus_client": "metrics",
@@ -50,11 +52,11 @@ PACKAGES = {
     "transformers": "hf",
     "uvicorn": "serve",
     "vl_convert": "docs",
-    "websockets": "openenv",
+    "websockets": "fed-se-bridges",
     "yaml": "dev",
     "zensical": "docs",
 }
-"""Each with the extra that brings it."""
+"""Each with the extra, or the package of this project, that brings it."""
 
 PROGRAMS = {
     "chromium": "chromium",
@@ -117,7 +119,7 @@ def needs(*names: str) -> None:
             if shutil.which(name) is None:
                 lacking(f"{name} is not installed: apt-get install {PROGRAMS[name]}")
         elif find_spec(name) is None:
-            lacking(f"{name} is not installed: pip install 'fed-se[{PACKAGES[name]}]'")
+            lacking(f"{name} is not installed: {install_line(PACKAGES[name])}")
 
 
 def optional(name: str) -> pytest.MarkDecorator:

@@ -61,6 +61,9 @@ def test_one_command_with_torch_brings_everything_without_cuda():
     assert uv == "uv pip install --torch-backend cpu 'fed-se[hf,models]'"
     assert pip.startswith("pip install --extra-index-url https://")
     assert pip.endswith(" 'fed-se[hf,models]'")
+    assert install_line("fed-se-worlds") == "pip install fed-se-worlds"
+    both = install_line("fed-se-worlds", "flower", "privacy")
+    assert both == "pip install 'fed-se[flower,privacy]' fed-se-worlds"
 
 
 def said_of(error: Exception, what: str = "write /a/b", kind: type[FedSEError] = StoreError) -> str:

@@ -26,6 +26,11 @@ def test_every_package_that_a_test_needs_is_installed_by_ci():
     line = next(x for x in (ROOT / ".ci" / "run").read_text().splitlines() if " -e " in x)
     (named,) = re.findall(r'-e "\.\[([\w,]+)\]"', line)
     installed = {extra for one in named.split(",") for extra in extras_of(one)}
+    assert " -r plugins/editable.txt" in line
+    lines = (ROOT / "plugins" / "editable.txt").read_text().splitlines()
+    beside = {x.removeprefix("-e plugins/") for x in lines if x.startswith("-e ")}
+    assert beside == {path.parent.name for path in ROOT.glob("plugins/*/pyproject.toml")}
+    installed |= beside
     # The extra of simulation brings all that the one of flower does.
     assert {*PACKAGES.values()} - {"flower"} <= installed
     assert "simulation" in installed
@@ -56,13 +61,14 @@ def test_nothing_else_is_skipped():
     """Only the helper knows the words, so that the list of what may be skipped is complete."""
     words = {"skip", "skipif", "importorskip", "xfail", "skipTest"}
     users = {
-        path.relative_to(ROOT / "tests").as_posix()
-        for path in (ROOT / "tests").rglob("*.py")
+        path.relative_to(ROOT).as_posix()
+        for folder in ("tests", "plugins")
+        for path in (ROOT / folder).rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Attribute) and node.attr in words
         if ast.unparse(node.value) in ("pytest", "pytest.mark", "unittest", "self")
     }
-    assert users == {"needs.py"}
+    assert users == {"tests/needs.py"}
 
 
 def test_what_is_optional_is_few_and_says_why():

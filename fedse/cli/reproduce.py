@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +16,7 @@ from cyclopts import Parameter
 from fedse.api.checks import require_machine, require_members
 from fedse.cli.phrases import counted
 from fedse.cli.run import Set
-from fedse.errors import ConfigError, Interrupted
+from fedse.errors import ConfigError, Interrupted, require_all
 from fedse.reproduce.jobs import Found, do_jobs
 from fedse.reproduce.pinned import TABLES
 from fedse.reproduce.progress import progress_of
@@ -61,7 +62,6 @@ def reproduce_verb(
     if count < 1 or first_seed < 0:
         given = f"--seeds {count} --first-seed {first_seed}"
         raise ConfigError(f"expected one seed or more, the first at least 0, got {given}")
-    require_machine("local")
     root = out if out is not None else runs_root(os.environ).parent / "reproduce"
     workers, chosen = jobs or os.cpu_count() or 1, range(first_seed, first_seed + count)
     try:
@@ -95,8 +95,9 @@ def make(
     """
     wanted = arms_of(TABLES[table], quick=quick)
     todo = jobs_of(wanted, seeds, changed)
-    for config in {job.arm: job.config for job in todo}.values():
-        require_members(config)
+    configs = {job.arm: job.config for job in todo}.values()
+    members = [partial(require_members, config) for config in configs]
+    require_all(partial(require_machine, "local"), *members)
     print("\n".join(_banner(table, todo, root, jobs)), file=sys.stderr, flush=True)
     with _rounds_shown(todo, root):
         outcomes = do_jobs(todo, root, workers=jobs, tell=_print_progress)

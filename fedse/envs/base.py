@@ -140,7 +140,7 @@ def env_class(name: str) -> Callable[..., Any]:
     if ":" in name or name in BUILT_IN:
         module, _, attribute = BUILT_IN.get(name, name).partition(":")
         return _member(name, _module(name, module), attribute)
-    require_plugin(plugins.ENVS, name)
+    require_plugin(f"environment {name!r}", plugins.ENVS, name)
     if name in plugin_names(plugins.ENVS):
         loaded: Callable[..., Any] = load_plugin(plugins.ENVS, name)
         return loaded

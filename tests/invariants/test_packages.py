@@ -1,0 +1,105 @@
+"""The packages beside the core: found by entry points, made of public names, named if missing."""
+
+import ast
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fedse
+from fedse import errors
+from fedse.api.checks import require_members
+from fedse.config.file import parse_config
+from fedse.envs.base import MOVED, env_class, make_env
+from fedse.errors import ConfigError, MachineError
+from fedse.plugins import PACKAGES, missing_packages, plugin_names, plugin_version
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
+PUBLIC = {"fedse", "fedse.envs"}
+"""The modules whose names a package may use; those of `fedse` are in docs/reference/api.md."""
+
+
+def project(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    return found
+
+
+@pytest.fixture
+def core_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where nothing but fed-se itself is installed."""
+    ours = {folder.name.replace("-se-", "se_") for folder in FOLDERS}
+    there = errors.is_installed
+    for module in ("fedse.errors", "fedse.plugins"):
+        monkeypatch.setattr(f"{module}.is_installed", lambda name: name not in ours and there(name))
+    monkeypatch.setattr("fedse.envs.base.plugin_names", lambda group: ())
+
+
+def test_the_names_that_each_package_adds_are_those_the_core_knows():
+    listed = {
+        (group, folder.name): tuple(sorted(entries))
+        for folder in FOLDERS
+        for group, entries in project(folder).get("entry-points", {}).items()
+    }
+    known = {
+        (group, package): tuple(sorted(names))
+        for group, packages in PACKAGES.items()
+        for package, names in packages.items()
+    }
+    assert known == listed
+    assert known["fedse.envs", "fed-se-worlds"] == ("babyai", "textcraft", "webshop")
+    for (group, _), names in known.items():
+        assert set(names) <= set(plugin_names(group))
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_a_package_uses_nothing_but_public_names(folder: Path):
+    files = sorted(folder.glob("fedse_*/**/*.py"))
+    assert files
+    own = folder.name.replace("-se-", "se_")
+    for path in files:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                named = {alias.name for alias in node.names if alias.name.startswith("fedse")}
+            elif isinstance(node, ast.ImportFrom) and str(node.module).startswith("fedse"):
+                named = {str(node.module)}
+                if node.module == "fedse":
+                    assert {alias.name for alias in node.names} <= {*fedse.__all__}
+            else:
+                continue
+            foreign = {name for name in named if name.partition(".")[0] != own}
+            assert foreign <= PUBLIC, path
+
+
+def test_all_packages_have_the_version_of_the_core():
+    assert {project(folder)["version"] for folder in FOLDERS} == {fedse.__version__}
+    assert plugin_version("fedse.envs", "babyai") == fedse.__version__
+    assert plugin_version("fedse.envs", "maze") is None
+
+
+@pytest.mark.usefixtures("core_alone")
+def test_an_environment_of_a_missing_package_names_it():
+    with pytest.raises(MachineError) as caught:
+        make_env("babyai")
+    assert "environment 'babyai' needs fedse_worlds (part of fed-se-worlds)" in str(caught.value)
+    assert caught.value.hint == "pip install fed-se-worlds"
+    assert missing_packages("fedse.envs") == PACKAGES["fedse.envs"]
+    with pytest.raises(ConfigError, match=r"known are agentgym, babyai, .*did you mean 'babyai'"):
+        make_env("babyia")
+
+
+@pytest.mark.usefixtures("core_alone")
+def test_all_packages_that_the_clients_lack_are_named_at_once():
+    worlds = ("babyai", "maze", "webshop", "gymnasium")
+    clients = "".join(f'[[clients]]\nname = "{env}"\nenv = "{env}"\n' for env in worlds)
+    with pytest.raises(MachineError) as caught:
+        require_members(parse_config(clients, "file"))
+    assert caught.value.hint == "pip install fed-se-worlds fed-se-bridges"
+    assert all(f"environment {env!r} needs" in str(caught.value) for env in worlds if env != "maze")
+
+
+@pytest.mark.parametrize(("old", "name"), MOVED.items())
+def test_a_bridge_is_found_under_its_old_path(old: str, name: str):
+    assert env_class(old) is env_class(name)
+    assert old.endswith(f":{env_class(name).__name__}")
