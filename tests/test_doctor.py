@@ -76,10 +76,8 @@ def test_what_is_lacking_is_told_in_whole_sentences(
     monkeypatch.setattr("fedse.doctor.installed", lambda package: "")
     monkeypatch.setattr("fedse.doctor.shutil.which", lambda program: None)
     found = {f.what: f for f in examine(tmp_path, QUIET, ports=())}
-    assert (
-        found["fed-se-worlds is not installed, needed for babyai, textcraft, webshop"].status
-        == "warn"
-    )
+    worlds = found["fed-se-worlds is not installed, needed for babyai, textcraft, webshop"]
+    assert (worlds.status, worlds.fix) == ("warn", "if you want it: pip install fed-se-worlds")
     assert found["nginx is not installed, needed to lead a federation"].fix.endswith("nginx-light")
     torch = found["torch is not installed, needed to play and train"]
     assert (torch.status, torch.fix) == ("fail", INSTALL_TORCH)
