@@ -1,6 +1,7 @@
 """The docs site: it builds without a warning, holds together, and asks nobody for anything."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from scripts.check_site import problems
+from scripts.reference_text import SUBJECTS
 from tests.needs import needs
 from tests.report.browser import Page, browser, chromium
 
@@ -62,6 +64,14 @@ def test_every_page_is_in_the_navigation():
     settings = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]
     pages = [str(path.relative_to(ROOT / "docs")) for path in ROOT.glob("docs/**/*.md")]
     assert sorted(listed(settings["nav"])) == sorted(pages)
+
+
+def test_a_decision_stands_under_its_subject():
+    menu = (ROOT / "zensical.toml").read_text()
+    for subject, inside in re.findall(r'{ "(\w+)" = \[\n((?: +"adr/\d.*\n)+)', menu):
+        for name in re.findall(r'"(adr/.+)"', inside):
+            assert f"\nSubject: {subject.lower()}\n" in (ROOT / "docs" / name).read_text(), name
+    assert set(SUBJECTS) <= {subject.lower() for subject in re.findall(r'{ "(\w+)" =', menu)}
 
 
 @pytest.mark.parametrize("link", ["nowhere.md", "results.md#nowhere"])
