@@ -38,7 +38,7 @@ DATES = {
     "flower/ops/resubmit.py": "events",
     "flower/ops/serve_federation.py": "warnings about certificates",
     "flower/ops/serve_site.py": "warnings about certificates",
-    "flower/patches/superlink_guard.py": "when a site was heard",
+    "flower/ops/guarded_superlink.py": "when a site was heard",
     "flower/server_app.py": "events, the ledger",
     "reproduce/jobs.py": "events, the run's name",
     "serve/endpoint.py": "what a chat client is told",

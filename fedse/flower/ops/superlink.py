@@ -44,13 +44,15 @@ def superlink_command(
 ) -> list[str]:
     """Starts a SuperLink that listens at `address`, without TLS only if there is no identity.
 
-    With a `run` it takes no larger replies than that one's, and notes there who sent one. With
-    `heard` that file says when each node was heard.
+    It takes no larger replies than those of `run`, and notes there who sent one; without a run,
+    which is a simulation, it is Flower's own and has no nodes. With `heard` that file says when
+    each node was heard.
     """
-    module = [sys.executable, "-P", "-m", "fedse.flower.patches.superlink_guard"]
-    bounds = reply_arguments(run) if run else []
-    bounds += ["--heard", str(heard)] if heard else []
-    return [*module, *bounds, *superlink_arguments(address, options, identity)]
+    program = [command("flower-superlink")]
+    if run:
+        module = [sys.executable, "-P", "-m", "fedse.flower.ops.guarded_superlink"]
+        program = [*module, *reply_arguments(run), *(["--heard", str(heard)] if heard else [])]
+    return [*program, *superlink_arguments(address, options, identity)]
 
 
 def reply_arguments(run: Path) -> list[str]:

@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from fedse.flower.patches.bundle_guard import guard_reading
-from fedse.flower.patches.heard_nodes import hasten_heartbeats
 from fedse.flower.patches.line_watch import LineWatch
-from fedse.flower.patches.presence import remember
+from fedse.flower.patches.presence import hasten_heartbeats, remember
 from fedse.flower.patches.runtime_socket import serve_at
 from fedse.flower.patches.unanswered import AnswerWatch
 

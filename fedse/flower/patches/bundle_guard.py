@@ -9,20 +9,20 @@ which of Flower's programs a SuperNode starts; all others (flwr-agentapp, ...) r
 """
 
 import sys
+from argparse import ArgumentParser
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from fedse.errors import WireError
 from fedse.flower.messages.bundle import contents_digest
 from fedse.flower.patches.replace import replace
-from fedse.flower.patches.runtime_socket import ask_at, run_superexec, take_token
+from fedse.flower.patches.runtime_socket import ask_at, run_superexec
 
-RUNTIME, UNPACK = "flwr.supernode.runtime.run_clientapp", "install_from_fab"
-LOOP, READ = "flwr.supernode.start_client_internal", "get_fused_config_from_fab"
-COMMANDS = "flwr.supernode.cli"
+RUN = "flwr.supernode.runtime.run_clientapp:run_clientapp"
+UNPACK = "flwr.supernode.runtime.run_clientapp:install_from_fab"
+PULL = "flwr.supernode.start_client_internal:_pull_and_store_message"
+READ = "flwr.supernode.start_client_internal:get_fused_config_from_fab"
 REFUSED = "the app bundle is not the one this site agreed to"
 _REFUSES = """\
 #!/bin/sh
@@ -34,24 +34,30 @@ exit 1
 def main(agreed: str, socket: str = "") -> None:
     """Flower's flwr-clientapp with its unpacking guarded; takes the same arguments.
 
-    It asks for its task at `socket`, which is the SuperNode's, or else at the address given.
+    It asks for its task at `socket`, which is the SuperNode's, or else at the address given. The
+    module of Flower's own program would load the whole SuperNode, above all its databases: a third
+    of the CPU time of a task.
     """
-    take_token()
+    from flwr.common.args import add_args_flwr_app_common, try_obtain_flwr_app_token
+    from flwr.supercore.tls import validate_and_resolve_root_certificates
+    from flwr.supernode.runtime.run_clientapp import run_clientapp
+
     if socket:
         ask_at(Path(socket))
-    replace(import_module(RUNTIME), UNPACK, lambda unpack: guarded(unpack, agreed))
-    clientapp_module().flwr_clientapp()
-
-
-def clientapp_module() -> Any:
-    """Flower's module of the program, without the whole SuperNode that its package imports.
-
-    Above all its databases: loading them is a third of the CPU time of a task, which has none.
-    """
-    package = ModuleType(COMMANDS)
-    package.__path__ = [f"{folder}/cli" for folder in import_module("flwr.supernode").__path__]
-    sys.modules.setdefault(COMMANDS, package)
-    return import_module(f"{COMMANDS}.flwr_clientapp")
+    replace(UNPACK, lambda unpack: guarded(unpack, agreed), RUN)
+    parser = ArgumentParser("flwr-clientapp", allow_abbrev=False)
+    parser.add_argument("--runtime-api-address", required=True)
+    add_args_flwr_app_common(parser, include_token_stdin=True)
+    given = parser.parse_args()
+    trusted = validate_and_resolve_root_certificates(given.root_certificates, given.insecure)
+    run_clientapp(
+        runtime_api_address=given.runtime_api_address,
+        token=try_obtain_flwr_app_token(given),
+        insecure=given.insecure,
+        certificates=trusted,
+        parent_pid=given.parent_pid,
+        runtime_dependency_install=given.runtime_dependency_install,
+    )
 
 
 def guarded(unpack: Callable[..., Any], agreed: str) -> Callable[..., Any]:
@@ -67,7 +73,7 @@ def guarded(unpack: Callable[..., Any], agreed: str) -> Callable[..., Any]:
 
 def guard_reading() -> None:
     """From now on this process reads no settings from a bundle larger than ours."""
-    replace(import_module(LOOP), READ, only_small)
+    replace(READ, only_small, PULL)
 
 
 def only_small(read: Callable[..., Any]) -> Callable[..., Any]:

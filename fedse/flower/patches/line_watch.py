@@ -3,7 +3,6 @@
 import re
 import threading
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,11 @@ from fedse.federation.line import Reached, ServerLine, write_line
 from fedse.flower.patches.replace import replace
 from fedse.types import Clock
 
-CLIENT, SEND = "flwr.supernode.fleet_http_client", "_send"
+SEND = "flwr.supernode.fleet_http_client:FleetHttpClient._send"
+SENDERS = (
+    "flwr.supercore.protobuf.client:ProtobufClient._unary_unary",
+    "flwr.supernode.fleet_http_connection:http_request_response",
+)
 ENTER, PUSH, PULL = "/activate-node", "/push-messages", "/pull-messages"
 
 
@@ -27,7 +30,7 @@ class LineWatch:
 
     def follow(self) -> None:
         """From now on the file says how this process reaches its server."""
-        replace(import_module(CLIENT).FleetHttpClient, SEND, self.sending)
+        replace(SEND, self.sending, *SENDERS)
 
     def sending(self, send: Callable[..., Any]) -> Callable[..., Any]:
         """`send`, after which it is known whether the server was reached."""

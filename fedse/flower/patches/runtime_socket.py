@@ -7,7 +7,6 @@ in the list of processes, goes through a pipe.
 """
 
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -18,20 +17,21 @@ from typing import Any
 
 from fedse.flower.patches.replace import replace
 
-CLIENT = "flwr.supercore.protobuf.client"
+SERVE = "flwr.supernode.cli.flower_supernode:_start_supernode_http_api"
+CLIENT = "flwr.supercore.protobuf.client:ProtobufClient"
 EXECUTOR = "flwr.supercore.superexec.executor.subprocess_executor"
 TOKEN, BY_PIPE = "--token", "--token-stdin"
 
 
 def serve_at(socket: Path) -> None:
     """From now on this process serves HTTP at `socket`, and at no port."""
-    replace(import_module("uvicorn"), "Config", lambda config: partial(config, uds=str(socket)))
+    replace("uvicorn:Config", lambda config: partial(config, uds=str(socket)), SERVE)
 
 
 def ask_at(socket: Path) -> None:
     """From now on Flower's clients in this process ask at `socket`, whatever address they have."""
-    client = import_module(CLIENT).ProtobufClient
-    replace(client, "__init__", lambda begin: asking_at(begin, socket))
+    begin = f"{CLIENT}.__init__"
+    replace(begin, lambda begin: asking_at(begin, socket), f"{CLIENT}.from_server_address")
 
 
 def asking_at(begin: Callable[..., None], socket: Path) -> Callable[..., None]:
@@ -52,7 +52,8 @@ def asking_at(begin: Callable[..., None], socket: Path) -> Callable[..., None]:
 def run_superexec(socket: str) -> None:
     """Flower's flower-superexec, asking at `socket`; takes the same arguments."""
     ask_at(Path(socket))
-    replace(import_module(EXECUTOR), "subprocess", _with_piped_token)
+    launch = f"{EXECUTOR}:SubprocessExecutor.launch"
+    replace(f"{EXECUTOR}:subprocess", _with_piped_token, launch)
     import_module("flwr.supercore.cli.flower_superexec").flower_superexec()
 
 
@@ -71,10 +72,3 @@ def start_with_piped_token(line: Sequence[str], **options: Any) -> "subprocess.P
     with suppress(BrokenPipeError), child.stdin as pipe:  # it may have ended already
         pipe.write(f"{token}\n".encode())
     return child
-
-
-def take_token() -> None:
-    """Flower finds the token from the pipe among this process's arguments."""
-    if BY_PIPE in sys.argv:
-        place = sys.argv.index(BY_PIPE)
-        sys.argv[place : place + 1] = [TOKEN, sys.stdin.readline().strip()]

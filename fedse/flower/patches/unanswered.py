@@ -7,17 +7,15 @@ as long as the question lives.
 
 import threading
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 from fedse.flower.patches.replace import replace
 
-LOOP, PULL, PUSH = (
-    "flwr.supernode.start_client_internal",
-    "_pull_and_store_message",
-    "_push_messages",
-)
-HANDLERS, BEGIN = "flwr.supernode.servicer.runtime.runtime_handlers", "pull_messages"
+LOOP = "flwr.supernode.start_client_internal:start_client_internal"
+PULL = "flwr.supernode.start_client_internal:_pull_and_store_message"
+PUSH = "flwr.supernode.start_client_internal:_push_messages"
+BEGIN = "flwr.supernode.servicer.runtime.runtime_handlers:pull_messages"
+GIVERS = ("flwr.supercore.routers.runtime.router:pull_messages", "flwr.supernode.main:create_app")
 # An app begins within seconds; on a busy machine within a minute or two.
 START_SECONDS = 180.0
 # Beyond the life of a question, in which the app itself gives up and says so.
@@ -37,10 +35,9 @@ class AnswerWatch:
 
     def follow(self) -> None:
         """From now on this process's questions and answers are followed."""
-        loop = import_module(LOOP)
-        replace(loop, PULL, self.pulling)
-        replace(loop, PUSH, self.pushing)
-        replace(import_module(HANDLERS), BEGIN, self.beginning)
+        replace(PULL, self.pulling, LOOP)
+        replace(PUSH, self.pushing, LOOP)
+        replace(BEGIN, self.beginning, *GIVERS)
 
     def pulling(self, pull: Callable[..., Any]) -> Callable[..., Any]:
         """`pull`, after which a question that was taken is waiting for its answer."""

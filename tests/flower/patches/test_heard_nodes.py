@@ -1,4 +1,4 @@
-"""A SuperLink notes whom it heard and what it gave and took; no request is changed by that."""
+"""A SuperLink notes whom it heard, and what it gave and took."""
 
 from importlib import import_module
 from pathlib import Path
@@ -12,9 +12,12 @@ from tests.needs import needs
 needs("flwr")
 
 from fedse.federation.heard import SILENT_SECONDS, HeardNode, presence_of, read_heard
-from fedse.flower.patches.heard_nodes import HANDLERS, PLAIN, HeardNodes, hasten_heartbeats
+from fedse.flower.patches.heard_nodes import HeardNodes
+from fedse.flower.patches.presence import hasten_heartbeats
 
-NODE = SimpleNamespace(node=SimpleNamespace(node_id=7), node_id=7)
+NODE = SimpleNamespace(node_id=7)
+# A node learns its number by the answer when it comes, and names itself when it leaves.
+REQUESTS = {"activate-node": SimpleNamespace(public_key=b""), "deactivate-node": NODE}
 NOTHING = SimpleNamespace(messages_list=[])
 
 
@@ -34,8 +37,7 @@ class Link:
     def at(self, now: float, what: str, answer: Any = NOTHING) -> HeardNode:
         """What the file says after a request of this kind got this answer."""
         self.now = now
-        handle = getattr(self.nodes, what)(lambda *, request, state: answer)
-        assert handle(request=NODE, state=None) is answer
+        self.nodes.note(what, REQUESTS.get(what, SimpleNamespace(node=NODE)), answer)
         self.nodes.write()
         return read_heard(self.file)[7]
 
@@ -43,13 +45,13 @@ class Link:
 def test_a_round_as_the_superlink_hears_it(tmp_path: Path):
     link = Link(tmp_path / "heard.json")
     words = [
-        link.at(100, "entering", NODE),
-        link.at(103, "asking"),
-        link.at(106, "asking", question("4")),
-        link.at(110, "hearing"),
-        link.at(114, "answering"),
-        link.at(117, "asking"),
-        link.at(118, "leaving"),
+        link.at(100, "activate-node", NODE),
+        link.at(103, "pull-messages"),
+        link.at(106, "pull-messages", question("4")),
+        link.at(110, "send-node-heartbeat"),
+        link.at(114, "push-messages"),
+        link.at(117, "pull-messages"),
+        link.at(118, "deactivate-node"),
     ]
     told = [presence_of(one, one.tick) for one in words]
     assert [(one.doing, one.since, one.round) for one in told] == [
@@ -66,46 +68,29 @@ def test_a_round_as_the_superlink_hears_it(tmp_path: Path):
 
 def test_a_question_that_was_given_up_is_not_sent(tmp_path: Path):
     link = Link(tmp_path / "heard.json")
-    link.at(100, "asking", question("4"))
-    link.at(101, "answering")
-    link.at(102, "asking", question("5"))
-    assert presence_of(link.at(105, "asking"), 112).doing == "idle"
+    link.at(100, "pull-messages", question("4"))
+    link.at(101, "push-messages")
+    link.at(102, "pull-messages", question("5"))
+    assert presence_of(link.at(105, "pull-messages"), 112).doing == "idle"
 
 
 def test_a_node_is_connected_since_it_was_heard_again(tmp_path: Path):
     link = Link(tmp_path / "heard.json")
-    assert link.at(100, "hearing").since == 100
-    assert link.at(100 + SILENT_SECONDS, "hearing").since == 100
-    assert link.at(101 + 2 * SILENT_SECONDS, "hearing").since == 101 + 2 * SILENT_SECONDS
+    assert link.at(100, "send-node-heartbeat").since == 100
+    assert link.at(100 + SILENT_SECONDS, "send-node-heartbeat").since == 100
+    assert (
+        link.at(101 + 2 * SILENT_SECONDS, "send-node-heartbeat").since == 101 + 2 * SILENT_SECONDS
+    )
 
 
 def test_a_superlink_that_was_restarted_knows_what_the_one_before_it_heard(tmp_path: Path):
-    before = Link(tmp_path / "heard.json").at(100, "asking", question("4"))
-    after = Link(tmp_path / "heard.json").at(104, "hearing")
+    before = Link(tmp_path / "heard.json").at(100, "pull-messages", question("4"))
+    after = Link(tmp_path / "heard.json").at(104, "send-node-heartbeat")
     assert after == before.model_copy(update={"heard": 104, "tick": 111})
 
 
-@pytest.mark.parametrize("what", ["hearing", "entering", "leaving", "asking", "answering"])
-def test_a_request_that_was_refused_was_not_heard(tmp_path: Path, what: str):
-    nodes = HeardNodes(tmp_path / "heard.json", clock=lambda: 1.0, ticks=lambda: 1.0)
-
-    def refuse(*, request: object) -> None:
-        raise PermissionError("401")
-
-    with pytest.raises(PermissionError, match="401"):
-        getattr(nodes, what)(refuse)(request=NODE)
-    nodes.write()
-    assert read_heard(tmp_path / "heard.json") == {}
-
-
 def test_a_group_that_is_no_number_is_no_round(tmp_path: Path):
-    assert Link(tmp_path / "heard.json").at(1, "asking", question("-1 x")).round is None
-
-
-def test_this_flower_has_the_handlers_that_are_followed():
-    handlers = import_module(HANDLERS)
-    for name in (*PLAIN, "activate_node", "deactivate_node", "pull_messages", "push_messages"):
-        assert callable(getattr(handlers, name))
+    assert Link(tmp_path / "heard.json").at(1, "pull-messages", question("-1 x")).round is None
 
 
 def test_a_working_node_is_heard_in_time_and_believed_as_long_as_before(

@@ -1,6 +1,5 @@
 """A SuperNode's way to its server: reached, refused or not reached, and why, by every request."""
 
-from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,7 +11,7 @@ from tests.needs import needs
 needs("flwr")
 
 from fedse.federation.line import ServerLine, read_line
-from fedse.flower.patches.line_watch import CLIENT, SEND, LineWatch, reached, transport_reason
+from fedse.flower.patches.line_watch import LineWatch, reached, transport_reason
 
 FLEET = "/v1/fleet"
 
@@ -94,7 +93,3 @@ def test_what_a_status_means(path: str, status: int, state: str):
 )
 def test_the_reason_is_one_line(error: httpx.TransportError, reason: str):
     assert transport_reason(error) == reason
-
-
-def test_this_flower_sends_in_the_way_that_is_followed():
-    assert callable(getattr(import_module(CLIENT).FleetHttpClient, SEND))

@@ -29,7 +29,7 @@ from flwr.supernode.cli import flower_supernode as cli
 from flwr.supernode.nodestate import NodeStateFactory
 
 from fedse.flower.patches import runtime_socket
-from fedse.flower.patches.runtime_socket import EXECUTOR, ask_at, serve_at, take_token
+from fedse.flower.patches.runtime_socket import EXECUTOR, ask_at, serve_at
 from fedse.ports import free_ports
 
 ACQUIRE = AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP])
@@ -92,9 +92,8 @@ def test_a_token_is_not_in_the_list_of_processes(tmp_path: Path, monkeypatch: py
     program, told = tmp_path / "flwr-clientapp", tmp_path / "told"
     program.write_text(
         f"#!{sys.executable}\nimport sys\n"
-        "from fedse.flower.patches.runtime_socket import take_token\n"
-        "line = open('/proc/self/cmdline').read()\ntake_token()\n"
-        f"open({str(told)!r}, 'w').write(line + '|' + ' '.join(sys.argv))\n"
+        "line = open('/proc/self/cmdline').read()\n"
+        f"open({str(told)!r}, 'w').write(line + '|' + sys.stdin.read())\n"
     )
     program.chmod(0o700)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
@@ -112,11 +111,5 @@ def test_a_token_is_not_in_the_list_of_processes(tmp_path: Path, monkeypatch: py
     assert started[0].wait(60) == 0
     seen, _, taken = told.read_text().partition("|")
     assert "ab" * 16 not in seen
-    assert f"--token {'ab' * 16}" in taken
-    assert "--insecure" in taken
-
-
-def test_a_token_among_the_arguments_is_left_alone(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(sys, "argv", ["flwr-clientapp", "--token", "t"])
-    take_token()
-    assert sys.argv == ["flwr-clientapp", "--token", "t"]
+    assert "--token-stdin\0--insecure" in seen
+    assert taken == f"{'ab' * 16}\n"

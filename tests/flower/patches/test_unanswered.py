@@ -1,22 +1,14 @@
 """A SuperNode that was asked, and whose work somebody else took, does not wait for ever."""
 
-from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
-
-import pytest
 
 from tests.needs import needs
 
 needs("flwr")
 
 from fedse.flower.patches.unanswered import (
-    BEGIN,
-    HANDLERS,
     IDLE_SECONDS,
-    LOOP,
-    PULL,
-    PUSH,
     SPARE_SECONDS,
     START_SECONDS,
     AnswerWatch,
@@ -86,19 +78,6 @@ def test_a_question_that_could_not_be_taken_is_none():
     node = Node()
     node.is_asked(run=None)
     assert node.problem_at(1e9) == ""
-
-
-def test_flower_pulls_and_pushes_by_the_names_that_are_followed(monkeypatch: pytest.MonkeyPatch):
-    loop, handlers = import_module(LOOP), import_module(HANDLERS)
-    for owner, name in ((loop, PULL), (loop, PUSH), (handlers, BEGIN)):
-        monkeypatch.setattr(owner, name, getattr(owner, name))
-    assert {PULL, PUSH} <= set(loop.start_client_internal.__code__.co_names)
-    assert "receive" in getattr(loop, PULL).__code__.co_varnames
-    assert import_module("flwr.supernode.main").runtime_handlers is handlers
-    AnswerWatch(lambda: 0.0).follow()
-    assert getattr(loop, PULL).__name__ == "pull_noted"
-    assert getattr(loop, PUSH).__name__ == "push_noted"
-    assert getattr(handlers, BEGIN).__name__ == "give_noted"
 
 
 def test_a_node_that_no_longer_looks_for_work_is_noticed_unless_it_has_some():

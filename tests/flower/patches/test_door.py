@@ -1,9 +1,12 @@
 """A site can neither stop the SuperLink with one request nor fill its disk with one reply."""
 
+import asyncio
 import json
-from importlib import import_module
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -11,32 +14,41 @@ from tests.needs import needs
 
 needs("flwr")
 
-from flwr.proto.fleet_pb2 import PushMessagesRequest
+from flwr.proto.fleet_pb2 import (
+    PullMessagesRequest,
+    PullMessagesResponse,
+    PushMessagesRequest,
+    PushMessagesResponse,
+)
 from flwr.proto.message_pb2 import Message as ProtoMessage
 from flwr.proto.message_pb2 import Metadata, ObjectTree, PushObjectRequest
 from flwr.proto.node_pb2 import Node
 from flwr.proto.runtime_pb2 import PushAppMessagesRequest
 from flwr.supercore.error import FlowerError
-from flwr.superlink.servicer.fleet import fleet_handlers
 
+from fedse.federation.heard import read_heard
 from fedse.flower.messages.bounds import OBJECT_BYTES, SLACK_BYTES, SLACK_OBJECTS, reply_bounds
-from fedse.flower.patches import reply_watch
-from fedse.flower.patches.reply_watch import (
+from fedse.flower.patches import door
+from fedse.flower.patches.door import (
+    ASK,
     CLAIMED,
+    NO_QUESTION,
+    NO_UPLOAD,
+    OF_ANOTHER,
     OTHER_ROOT,
+    PULL,
+    PUSH,
+    PUSH_OBJECT,
     REMEMBERED,
     TOO_MANY_BYTES,
     TOO_MANY_OBJECTS,
     TOO_MANY_TRIES,
     TRIES,
-    ReplyWatch,
+    UNREAD,
+    Door,
+    Replies,
 )
-from fedse.flower.patches.superlink_guard import (
-    ASK_HANDLERS,
-    bound_pushes,
-    guard_pushes,
-    only_own_replies,
-)
+from fedse.flower.patches.heard_nodes import HeardNodes
 
 ADAPTER = 4 * OBJECT_BYTES
 ROGUE, OTHER = 7, 8
@@ -50,31 +62,42 @@ class Questions:
         return {QUESTION: {"dst_node_id": ROGUE}, "others": {"dst_node_id": OTHER}}.get(message_id)
 
 
-class Session(NamedTuple):
-    session_id: str
-
-
 class Link:
-    """The two guarded handlers before a Flower that takes everything."""
+    """The door before a Flower that takes everything."""
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / "offences.jsonl"
         self.taken: list[object] = []
-        watch = ReplyWatch(reply_bounds(ADAPTER), self.file)
-        self._messages = only_own_replies(watch.messages(self._take))
-        self._objects = watch.objects(self._take)
-        self._questions = watch.questions(self._ask)
+        self.heard = HeardNodes(folder / "heard.json", clock=lambda: 1.0, ticks=lambda: 1.0)
+        self._door = Door(self._take, Replies(reply_bounds(ADAPTER), self.file), self.heard)
+        self._loop = asyncio.new_event_loop()
+        self._answer: Any = None
 
-    def _ask(self, request: object, state: object, task: object) -> str:
-        return "asked"
+    def close(self) -> None:
+        self._loop.close()
 
-    def ask(self, *trees: ObjectTree) -> str:
-        request = PushAppMessagesRequest(message_object_trees=trees)
-        return self._questions(request, Questions(), task=None)
+    async def _take(self, scope: Any, receive: object, send: object) -> None:
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        self.taken.append(scope["state"]["protobuf_request"])
+        scope["state"]["protobuf_response"] = self._answer
 
-    def _take(self, request: object, state: object) -> Session:
-        self.taken.append(request)
-        return Session(f"session-{len(self.taken)}")
+    def asks(self, path: str, request: object, answer: object) -> None:
+        """The request, as Flower has read it, comes to the door and is answered so behind it."""
+        self._answer, state = answer, {"protobuf_request": request}
+        link = SimpleNamespace(linkstate_factory=SimpleNamespace(state=Questions))
+        scope = {"path": path, "state": state, "app": SimpleNamespace(state=link)}
+        self._loop.run_until_complete(self._door(scope, None, None))
+
+    def ask(self, *trees: ObjectTree) -> None:
+        self.asks(ASK, PushAppMessagesRequest(message_object_trees=trees), "asked")
+        assert self.taken.pop()
+
+    def give(self, question: str, node: int = ROGUE) -> None:
+        given = ProtoMessage(metadata=Metadata(message_id=question))
+        request = PullMessagesRequest(node=Node(node_id=node))
+        self.asks(PULL, request, PullMessagesResponse(messages_list=[given]))
+        assert self.taken.pop() is request
 
     def push(self, tree: ObjectTree, *, question: str = QUESTION, node: int = ROGUE) -> str:
         metadata = Metadata(message_id="m", src_node_id=node, reply_to_message_id=question)
@@ -83,13 +106,15 @@ class Link:
             messages_list=[ProtoMessage(metadata=metadata)],
             message_object_trees=[tree],
         )
-        return self._messages(request=request, state=Questions()).session_id
+        session = f"session-{len(self.taken) + 1}"
+        self.asks(PUSH, request, PushMessagesResponse(session_id=session))
+        return session
 
     def send(self, session: str, size: int, *, node: int = ROGUE) -> None:
         request = PushObjectRequest(
             node=Node(node_id=node), session_id=session, object_content=bytes(size)
         )
-        self._objects(request=request, state=Questions())
+        self.asks(PUSH_OBJECT, request, "stored")
 
     @property
     def offences(self) -> list[dict[str, str]]:
@@ -98,8 +123,9 @@ class Link:
 
 
 @pytest.fixture
-def link(tmp_path: Path) -> Link:
-    return Link(tmp_path)
+def link(tmp_path: Path) -> Iterator[Link]:
+    with closing(Link(tmp_path)) as made:
+        yield made
 
 
 def tree(objects: int, root: str = "m") -> ObjectTree:
@@ -173,13 +199,13 @@ def test_nobody_begins_for_ever(link: Link):
 
 def test_no_node_is_blamed_for_anothers_doing(link: Link):
     """Nor can a node fill the file with questions that never were."""
-    for question in ("others", "never was"):
-        with pytest.raises(FlowerError):
+    for question, problem in (("others", OF_ANOTHER), ("never was", NO_QUESTION)):
+        with pytest.raises(FlowerError, match=problem):
             link.push(tree(60_000), question=question)
     session = link.push(tree(3))
-    with pytest.raises(FlowerError, match="no reply of the node"):
+    with pytest.raises(FlowerError, match=NO_UPLOAD):
         link.send(session, 1, node=OTHER)
-    with pytest.raises(FlowerError, match="no reply of the node"):
+    with pytest.raises(FlowerError, match=NO_UPLOAD):
         link.send("", 1)
     assert (len(link.taken), link.offences) == (1, [])
 
@@ -191,6 +217,24 @@ def test_an_upload_that_began_before_a_restart_goes_on_within_the_same_bound(lin
     assert (len(link.taken), link.offences) == (1, [])
 
 
+def stray(link: Link, question: str) -> None:
+    with pytest.raises(FlowerError, match=NO_QUESTION):
+        link.push(tree(3), question=question)
+
+
+def test_replies_to_questions_that_never_were_count_against_the_one_the_node_has(link: Link):
+    stray(link, "before it was asked")
+    link.give(QUESTION)
+    for i in range(TRIES):
+        stray(link, f"never was {i}")
+    assert link.offences == []
+    stray(link, "and another")
+    assert link.offences == [{"question": QUESTION, "what": TOO_MANY_TRIES}]
+    with pytest.raises(FlowerError, match=TOO_MANY_TRIES):
+        link.push(tree(3))
+    assert link.taken == []
+
+
 def test_no_count_is_pushed_out_by_sessions_and_questions_that_never_were(link: Link):
     session = link.push(tree(MOST))
     link.send(session, ADAPTER + SLACK_BYTES)
@@ -198,7 +242,7 @@ def test_no_count_is_pushed_out_by_sessions_and_questions_that_never_were(link: 
         link.push(tree(3))
     for i in range(REMEMBERED):
         link.send(f"never was {i}", 0)
-        link.push(tree(3), question=f"never was {i}")
+        stray(link, f"never was {i}")
     with pytest.raises(FlowerError, match=TOO_MANY_BYTES):
         link.send(session, 1)
     with pytest.raises(FlowerError, match=TOO_MANY_BYTES):
@@ -210,7 +254,7 @@ def test_the_tries_at_a_question_stay_counted_among_questions_that_never_were(li
     for _ in range(TRIES):
         link.push(tree(3))
     for i in range(REMEMBERED):
-        link.push(tree(3), question=f"never was {i}")
+        stray(link, f"never was {i}")
     with pytest.raises(FlowerError, match=TOO_MANY_TRIES):
         link.push(tree(3))
 
@@ -225,7 +269,7 @@ def test_sessions_of_before_a_restart_have_one_bound_together(link: Link):
 
 def test_what_another_node_sends_in_a_session_does_not_count(link: Link):
     session = link.push(tree(MOST))
-    with pytest.raises(FlowerError, match="no reply of the node"):
+    with pytest.raises(FlowerError, match=NO_UPLOAD):
         link.send(session, ADAPTER, node=OTHER)
     link.send(session, ADAPTER + SLACK_BYTES)
     assert link.offences == []
@@ -235,7 +279,7 @@ def test_the_objects_of_a_question_cannot_be_claimed_by_a_reply(link: Link):
     """But a site may send back what it got: an adapter that it did not change."""
     chunk = ObjectTree(object_id="chunk")
     adapter = ObjectTree(object_id="adapter", children=[chunk])
-    assert link.ask(ObjectTree(object_id="question", children=[adapter])) == "asked"
+    link.ask(ObjectTree(object_id="question", children=[adapter]))
     link.push(ObjectTree(object_id="m", children=[adapter]))
     for claimed in (
         ObjectTree(object_id="adapter"),
@@ -251,26 +295,27 @@ def test_the_objects_of_a_question_cannot_be_claimed_by_a_reply(link: Link):
 def test_what_is_remembered_does_not_grow(link: Link):
     known: dict[str, int] = {}
     for i in range(REMEMBERED + 3):
-        reply_watch._keep(known, str(i), i)
+        door._keep(known, str(i), i)
     assert (len(known), next(iter(known))) == (REMEMBERED, "3")
 
 
-def test_flower_takes_replies_by_the_names_that_are_guarded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    asking = import_module(ASK_HANDLERS)
-    for owner, name in (
-        (fleet_handlers, "push_messages"),
-        (fleet_handlers, "push_object"),
-        (asking, "push_messages"),
+@pytest.mark.parametrize("path", [ASK, PUSH, PUSH_OBJECT])
+def test_what_flower_has_not_read_is_refused(link: Link, path: str):
+    with pytest.raises(FlowerError, match=UNREAD):
+        link.asks(path, None, "taken")
+    assert link.taken == []
+
+
+def test_who_was_refused_was_not_heard(link: Link):
+    """By the door or by Flower."""
+    for path, request in (
+        (PUSH, PushMessagesRequest(node=Node(node_id=ROGUE))),
+        (PULL, PullMessagesRequest(node=Node(node_id=OTHER))),
     ):
-        monkeypatch.setattr(owner, name, getattr(owner, name))
-    bound_pushes(ReplyWatch(reply_bounds(ADAPTER), tmp_path / "offences.jsonl"))
-    guard_pushes()
-    routes = import_module("flwr.superlink.routers.fleet.router")
-    assert "push_messages" in routes.fleet_push_messages.__code__.co_names
-    assert "push_object" in routes.fleet_push_object.__code__.co_names
-    assert fleet_handlers.push_messages.__name__ == "push_own"
-    assert fleet_handlers.push_object.__name__ == "push_counted"
-    assert import_module("flwr.superlink.main").runtime_handlers is asking
-    assert asking.push_messages.__name__ == "push_kept"
+        with pytest.raises((FlowerError, PermissionError)):
+            link.asks(path, request, PermissionError("401"))
+    link.heard.write()
+    assert read_heard(link.file.parent / "heard.json") == {}
+    link.give(QUESTION)
+    link.heard.write()
+    assert set(read_heard(link.file.parent / "heard.json")) == {ROGUE}

@@ -1,0 +1,220 @@
+"""The door of Flower's SuperLink: it takes from a node its own replies, of a reply's size.
+
+Flower checks that a push is signed by the node it names, and not that the message in it is that
+node's, or a reply at all. It registers as many objects as a message names, in one transaction
+during which nobody else is served, and stores as many bytes as are sent. The door refuses such a
+push and notes it as an offence of its sender, once for each question; of that question no more is
+taken. It also notes when each node was heard.
+
+It is an ASGI middleware, the innermost of Flower's app: there a request is read and its signature
+checked. Everything in it happens in the event loop, so nothing needs a lock.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fedse.flower.messages.bounds import ReplyBounds
+from fedse.flower.messages.offences import note_offence
+from fedse.flower.patches.heard_nodes import HeardNodes
+
+FLEET = "/v1/fleet/"
+ENTER, PULL = f"{FLEET}activate-node", f"{FLEET}pull-messages"
+PUSH, PUSH_OBJECT = f"{FLEET}push-messages", f"{FLEET}push-object"
+# By which the server's app asks; only programs of the server's own machine reach it.
+ASK = "/v1/runtime/push-messages"
+
+# A SuperNode tries again while the SuperLink is busy; a round is over before it does so this often.
+TRIES = 64
+# Of the questions and uploads that are remembered, the oldest is forgotten beyond this many.
+REMEMBERED = 4096
+# In place of a question's id, of which none has a space.
+BEFORE_RESTART = "begun earlier by"
+
+UNREAD = "Flower has not read the request"
+NOT_ONE = "a push holds one message"
+NOT_ITS_OWN = "the message is not from the node that pushes it"
+NO_REPLY = "the message is not a reply"
+NO_QUESTION = "the message replies to a request that is not open"
+OF_ANOTHER = "the message replies to a request sent to another node"
+NO_UPLOAD = "the object belongs to no reply of the node that pushes it"
+TOO_MANY_OBJECTS = "its reply names more objects than a reply has"
+TOO_MANY_BYTES = "its reply has more bytes than a reply can have"
+TOO_MANY_TRIES = "it began its reply too often"
+OTHER_ROOT = "its reply is registered under another name than its own"
+CLAIMED = "its reply claims an object of a question and gives it other parts"
+
+
+App = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
+"""What ASGI calls an application."""
+
+
+class Door:
+    """Lets a request through to Flower, or refuses it; what Flower answered is noted."""
+
+    def __init__(self, app: App, replies: "Replies", heard: HeardNodes) -> None:
+        self._app, self._replies, self._heard = app, replies, heard
+
+    async def __call__(self, scope: dict[str, Any], receive: object, send: object) -> None:
+        path, state = scope.get("path", ""), scope.setdefault("state", {})
+        request = state.get("protobuf_request")
+        if problem := await self._problem(path, request, scope):
+            raise refusal(problem)
+        await self._app(scope, receive, send)
+        answer = state.get("protobuf_response")
+        if answer is not None and path.startswith(FLEET):
+            self._replies.note(path, request, answer)
+            self._heard.note(path.removeprefix(FLEET), request, answer)
+
+    async def _problem(self, path: str, request: Any, scope: Mapping[str, Any]) -> str:
+        """Why a request is refused; empty if it is not."""
+        if path not in (ASK, PUSH, PUSH_OBJECT):
+            return ""
+        if request is None:
+            return UNREAD
+        if path == ASK:
+            return self._replies.ask(request)
+        if path == PUSH_OBJECT:
+            return self._replies.object_problem(request)
+        if problem := form_problem(request):
+            return problem
+        find = scope["app"].state.linkstate_factory.state().get_valid_message_ins
+        question = await asyncio.to_thread(find, _metadata(request).reply_to_message_id)
+        return self._replies.problem(request, question)
+
+
+def refusal(problem: str) -> Exception:
+    """What makes Flower answer 400."""
+    from flwr.supercore.error import ApiErrorCode, FlowerError
+
+    refused: Exception = FlowerError(ApiErrorCode.INVALID_PROTOBUF_PAYLOAD, problem)
+    return refused
+
+
+def form_problem(request: Any) -> str:
+    """Why a push is not one reply of the node that pushes it; empty if it is."""
+    if len(request.messages_list) != 1 or len(request.message_object_trees) != 1:
+        return NOT_ONE
+    if _metadata(request).src_node_id != request.node.node_id:
+        return NOT_ITS_OWN
+    return "" if _metadata(request).reply_to_message_id else NO_REPLY
+
+
+class Upload(NamedTuple):
+    """A session of Flower's in which one node sends the objects of one reply."""
+
+    node: int
+    question: str
+
+
+class Replies:
+    """How much each node has pushed in reply to each question, and what of it is too much."""
+
+    def __init__(self, bounds: ReplyBounds, offences: Path) -> None:
+        self._bounds, self._offences = bounds, offences
+        self._uploads: dict[str, Upload] = {}
+        self._tries: dict[str, int] = {}
+        self._bytes: dict[str, int] = {}
+        self._struck: dict[str, str] = {}
+        self._given: dict[int, str] = {}
+        """By node, the question it was given last."""
+        self._parts: dict[str, frozenset[str]] = {}
+        """By object of a question, the objects it consists of."""
+
+    def ask(self, request: Any) -> str:
+        """No reply can claim the objects of these questions from now on; never a problem.
+
+        Whoever registers an object first decides what it consists of, and everybody who was asked
+        knows those of a question. When all have it, Flower forgets them until it is asked again.
+        """
+        for tree in request.message_object_trees:
+            for one in _objects_of(tree):
+                _keep(self._parts, one.object_id, _parts_of(one))
+        return ""
+
+    def note(self, path: str, request: Any, answer: Any) -> None:
+        """What Flower gave to a node, or took from it."""
+        node = request.node.node_id if path in (PULL, PUSH) else 0
+        if path == PULL and answer.messages_list:
+            self._given[node] = answer.messages_list[0].metadata.message_id
+        elif path == PUSH:
+            upload = Upload(node, _metadata(request).reply_to_message_id)
+            _keep(self._uploads, answer.session_id, upload)
+
+    def problem(self, request: Any, question: Mapping[str, Any] | None) -> str:
+        """Why this reply to `question` is not taken; None = there is no such question."""
+        node, metadata = request.node.node_id, _metadata(request)
+        if question is None:
+            # A late reply is one of these. Many count against the question the node has: those
+            # that never were could fill the file, or push out what is remembered.
+            given = self._given.get(node)
+            if given and (problem := self._try_problem(given)):
+                self._strike(given, problem)
+            return NO_QUESTION
+        # The database keeps numbers with a sign.
+        if question["dst_node_id"] % 2**64 != node:
+            return OF_ANOTHER
+        name, tree = metadata.reply_to_message_id, request.message_object_trees[0]
+        problem = self._tree_problem(tree, metadata.message_id) or self._try_problem(name)
+        if problem:
+            self._strike(name, problem)
+        return problem
+
+    def object_problem(self, request: Any) -> str:
+        """Why an object is not taken, by what the reply it belongs to has sent so far."""
+        node = request.node.node_id
+        # Those that began before the SuperLink was restarted are counted together, by node: the
+        # name of a session can be invented.
+        unknown = Upload(node, f"{BEFORE_RESTART} {node}")
+        upload = self._uploads.get(request.session_id, unknown)
+        if upload.node != node or not request.session_id:
+            return NO_UPLOAD
+        size = self._bytes.get(upload.question, 0) + len(request.object_content)
+        _keep(self._bytes, upload.question, size)
+        problem = TOO_MANY_BYTES if size > self._bounds.bytes else ""
+        problem = self._struck.get(upload.question, problem)
+        if problem and upload is not unknown:
+            self._strike(upload.question, problem)
+        return problem
+
+    def _tree_problem(self, tree: Any, message: str) -> str:
+        most = self._bounds.objects
+        if sum(1 for _ in islice(_objects_of(tree), most + 1)) > most:
+            return TOO_MANY_OBJECTS
+        if tree.object_id != message:
+            return OTHER_ROOT
+        own = all(self._parts.get(o.object_id) in (None, _parts_of(o)) for o in _objects_of(tree))
+        return "" if own else CLAIMED
+
+    def _try_problem(self, question: str) -> str:
+        _keep(self._tries, question, self._tries.get(question, 0) + 1)
+        often = TOO_MANY_TRIES if self._tries[question] > TRIES else ""
+        return self._struck.get(question, often)
+
+    def _strike(self, question: str, problem: str) -> None:
+        if question not in self._struck:
+            _keep(self._struck, question, problem)
+            note_offence(self._offences, question, problem)
+
+
+def _metadata(request: Any) -> Any:
+    return request.messages_list[0].metadata
+
+
+def _objects_of(tree: Any) -> Iterator[Any]:
+    yield tree
+    for child in tree.children:
+        yield from _objects_of(child)
+
+
+def _parts_of(tree: Any) -> frozenset[str]:
+    return frozenset(child.object_id for child in tree.children)
+
+
+def _keep(known: dict[str, Any], key: str, value: Any) -> None:
+    """`known` has it, and not more than REMEMBERED others."""
+    known[key] = value
+    if len(known) > REMEMBERED:
+        del known[next(iter(known))]
