@@ -18,6 +18,7 @@ from fedse.errors import ConfigError
 from fedse.events import Fact
 from fedse.federation.folder import revoked_in
 from fedse.federation.spare import free_places
+from fedse.flower.patches.reply_limit import bound_pulls
 from fedse.flower.server.transport import GridAsk
 from fedse.processes.pulse import ROUND_LOOP, Pulse
 from fedse.store.run import Run
@@ -42,6 +43,7 @@ def main(grid: Grid, context: Context) -> None:
         pulse.working(),
         closing(open_run(folder, clock=time.time, observers=seen)) as run,
     ):
+        bound_pulls(run.spec.nbytes)
         join = float(context.run_config["join-seconds"])
         # Nodes of a simulation have no names by which a missing one could be noticed.
         well = None if context.run_config["sites"] else answered_last(run)

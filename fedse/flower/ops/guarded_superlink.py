@@ -1,7 +1,6 @@
 """Flower's SuperLink with our door in it, which proves before it serves that the door is there.
 
-A door that a later Flower does not call would leave everything open, and nobody would notice. So
-the app that is about to be served is asked by a node that has a key, and by one that has none.
+A door that a later Flower does not call would leave everything open, and nobody would notice.
 """
 
 import asyncio
@@ -11,7 +10,6 @@ import sys
 import time
 from argparse import ArgumentParser
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +17,12 @@ import httpx
 
 from fedse.errors import FedSEError, MachineError
 from fedse.flower.messages.bounds import reply_bounds
-from fedse.flower.patches.door import ENTER, PUSH, PUSH_OBJECT, Door, Replies
-from fedse.flower.patches.heard_nodes import HeardNodes
+from fedse.flower.patches.door import ENTER, PUSH, PUSH_OBJECT, Door, HeardNodes, Replies
 from fedse.flower.patches.replace import TESTED, of_flower
 
 PROGRAM = "flwr.superlink.cli.flower_superlink"
 # Set to 1 it opens a second way in, past the door.
 OTHER_WAY_IN = "FLWR_INTERNAL_GRPC_FLEET_API"
-
 # How a node that comes, an unsigned push, an empty push and a stray object are answered. Flower
 # itself answers 500 to an empty push, and takes an object as far as the run it names.
 PROVEN = (200, 401, 400, 400)
@@ -34,9 +30,8 @@ PROVEN = (200, 401, 400, 400)
 
 def main(argv: Sequence[str]) -> None:
     """Serves as flower-superlink does with its own arguments; ours say how large a reply is."""
-    parser = ArgumentParser(
-        "python -m fedse.flower.ops.guarded_superlink", add_help=False, allow_abbrev=False
-    )
+    name = "python -m fedse.flower.ops.guarded_superlink"
+    parser = ArgumentParser(name, add_help=False, allow_abbrev=False)
     parser.add_argument("--adapter-bytes", type=int, required=True, help="size of an adapter")
     parser.add_argument("--offences", type=Path, required=True, help="where refusals are noted")
     parser.add_argument("--heard", type=Path, help="where it is noted when each node was heard")
@@ -49,7 +44,7 @@ def main(argv: Sequence[str]) -> None:
     prove(app, heard)
     heard.keep_writing()
     level = of_flower(f"{PROGRAM}:console_handler").level
-    import_module("uvicorn").run(
+    of_flower(f"{PROGRAM}:uvicorn").run(
         app,
         host=config.host,
         port=config.port,
@@ -61,9 +56,8 @@ def main(argv: Sequence[str]) -> None:
 
 def guarded_app(config: Any, replies: Replies, heard: HeardNodes) -> Any:
     """Flower's app with the door as its innermost middleware."""
-    app = of_flower("flwr.superlink.main:create_app")(
-        config, of_flower(f"{PROGRAM}:SuperLinkLifespan")
-    )
+    lifespan = of_flower(f"{PROGRAM}:SuperLinkLifespan")
+    app = of_flower("flwr.superlink.main:create_app")(config, lifespan)
     app.add_middleware(Door, replies, heard)
     app.user_middleware.append(app.user_middleware.pop(0))  # it was added as the outermost
     return app
@@ -71,9 +65,10 @@ def guarded_app(config: Any, replies: Replies, heard: HeardNodes) -> Any:
 
 def prove(app: Any, heard: HeardNodes) -> None:
     """The door of this app lets a node in and refuses what it must; else an error."""
-    loader = import_module("flwr.superlink.config_loader")
-    manager = loader.get_federation_manager(is_simulation=False)
-    _, empty = loader.get_objectstore_linkstate_factories(":flwr-in-memory:", manager)
+    from flwr.superlink import config_loader as made
+
+    manager = made.get_federation_manager(is_simulation=False)
+    _, empty = made.get_objectstore_linkstate_factories(":flwr-in-memory:", manager)
     kept, app.state.linkstate_factory = app.state.linkstate_factory, empty
     logging.disable()  # each refusal would be logged as an error
     try:
@@ -101,11 +96,11 @@ async def _knock(app: Any) -> tuple[int, tuple[int, ...]]:
     keys = generate_key_pairs()
     public, signer = public_key_to_bytes(keys[1]), NodeAuthHttpInterceptor(*keys)
     node = Node(node_id=app.state.linkstate_factory.state().create_node("", "", public, 0))
-    push = PushMessagesRequest(node=node)
+    empty = PushMessagesRequest(node=node)
     knocks = (
         (ENTER, ActivateNodeRequest(public_key=public, heartbeat_interval=30), True),
-        (PUSH, push, False),
-        (PUSH, push, True),
+        (PUSH, empty, False),
+        (PUSH, empty, True),
         (PUSH_OBJECT, PushObjectRequest(node=node), True),
     )
     found: list[int] = []
@@ -124,4 +119,4 @@ if __name__ == "__main__":
     try:
         main(sys.argv[1:])
     except FedSEError as error:
-        sys.exit(f"{error}\nnext: {error.hint}")
+        sys.exit(f"{error}\n  next: {error.hint}")

@@ -51,10 +51,10 @@ def main(agreed: str, socket: str = "") -> None:
     given = parser.parse_args()
     trusted = validate_and_resolve_root_certificates(given.root_certificates, given.insecure)
     run_clientapp(
-        runtime_api_address=given.runtime_api_address,
-        token=try_obtain_flwr_app_token(given),
-        insecure=given.insecure,
-        certificates=trusted,
+        given.runtime_api_address,
+        try_obtain_flwr_app_token(given),
+        given.insecure,
+        trusted,
         parent_pid=given.parent_pid,
         runtime_dependency_install=given.runtime_dependency_install,
     )

@@ -11,17 +11,21 @@ checked. Everything in it happens in the event loop, so nothing needs a lock.
 """
 
 import asyncio
+import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fedse.federation.heard import HeardNode, is_silent, read_heard, write_heard
 from fedse.flower.messages.bounds import ReplyBounds
 from fedse.flower.messages.offences import note_offence
-from fedse.flower.patches.heard_nodes import HeardNodes
+from fedse.types import Clock
 
 FLEET = "/v1/fleet/"
-ENTER, PULL = f"{FLEET}activate-node", f"{FLEET}pull-messages"
+ENTER, LEAVE = f"{FLEET}activate-node", f"{FLEET}deactivate-node"
+PULL = f"{FLEET}pull-messages"
 PUSH, PUSH_OBJECT = f"{FLEET}push-messages", f"{FLEET}push-object"
 # By which the server's app asks; only programs of the server's own machine reach it.
 ASK = "/v1/runtime/push-messages"
@@ -32,11 +36,9 @@ TRIES = 64
 REMEMBERED = 4096
 # In place of a question's id, of which none has a space.
 BEFORE_RESTART = "begun earlier by"
+WRITE_SECONDS = 1.0
 
 UNREAD = "Flower has not read the request"
-NOT_ONE = "a push holds one message"
-NOT_ITS_OWN = "the message is not from the node that pushes it"
-NO_REPLY = "the message is not a reply"
 NO_QUESTION = "the message replies to a request that is not open"
 OF_ANOTHER = "the message replies to a request sent to another node"
 NO_UPLOAD = "the object belongs to no reply of the node that pushes it"
@@ -46,27 +48,27 @@ TOO_MANY_TRIES = "it began its reply too often"
 OTHER_ROOT = "its reply is registered under another name than its own"
 CLAIMED = "its reply claims an object of a question and gives it other parts"
 
-
 App = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
-"""What ASGI calls an application."""
 
 
 class Door:
     """Lets a request through to Flower, or refuses it; what Flower answered is noted."""
 
-    def __init__(self, app: App, replies: "Replies", heard: HeardNodes) -> None:
+    def __init__(self, app: App, replies: "Replies", heard: "HeardNodes") -> None:
         self._app, self._replies, self._heard = app, replies, heard
 
     async def __call__(self, scope: dict[str, Any], receive: object, send: object) -> None:
         path, state = scope.get("path", ""), scope.setdefault("state", {})
         request = state.get("protobuf_request")
         if problem := await self._problem(path, request, scope):
-            raise refusal(problem)
+            from flwr.supercore.error import ApiErrorCode, FlowerError
+
+            raise FlowerError(ApiErrorCode.INVALID_PROTOBUF_PAYLOAD, problem)  # answered with 400
         await self._app(scope, receive, send)
         answer = state.get("protobuf_response")
         if answer is not None and path.startswith(FLEET):
             self._replies.note(path, request, answer)
-            self._heard.note(path.removeprefix(FLEET), request, answer)
+            self._heard.note(path, request, answer)
 
     async def _problem(self, path: str, request: Any, scope: Mapping[str, Any]) -> str:
         """Why a request is refused; empty if it is not."""
@@ -81,25 +83,18 @@ class Door:
         if problem := form_problem(request):
             return problem
         find = scope["app"].state.linkstate_factory.state().get_valid_message_ins
-        question = await asyncio.to_thread(find, _metadata(request).reply_to_message_id)
-        return self._replies.problem(request, question)
-
-
-def refusal(problem: str) -> Exception:
-    """What makes Flower answer 400."""
-    from flwr.supercore.error import ApiErrorCode, FlowerError
-
-    refused: Exception = FlowerError(ApiErrorCode.INVALID_PROTOBUF_PAYLOAD, problem)
-    return refused
+        name = request.messages_list[0].metadata.reply_to_message_id
+        return self._replies.problem(request, await asyncio.to_thread(find, name))
 
 
 def form_problem(request: Any) -> str:
     """Why a push is not one reply of the node that pushes it; empty if it is."""
     if len(request.messages_list) != 1 or len(request.message_object_trees) != 1:
-        return NOT_ONE
-    if _metadata(request).src_node_id != request.node.node_id:
-        return NOT_ITS_OWN
-    return "" if _metadata(request).reply_to_message_id else NO_REPLY
+        return "a push holds one message"
+    metadata = request.messages_list[0].metadata
+    if metadata.src_node_id != request.node.node_id:
+        return "the message is not from the node that pushes it"
+    return "" if metadata.reply_to_message_id else "the message is not a reply"
 
 
 class Upload(NamedTuple):
@@ -136,19 +131,18 @@ class Replies:
 
     def note(self, path: str, request: Any, answer: Any) -> None:
         """What Flower gave to a node, or took from it."""
-        node = request.node.node_id if path in (PULL, PUSH) else 0
         if path == PULL and answer.messages_list:
-            self._given[node] = answer.messages_list[0].metadata.message_id
+            self._given[request.node.node_id] = answer.messages_list[0].metadata.message_id
         elif path == PUSH:
-            upload = Upload(node, _metadata(request).reply_to_message_id)
-            _keep(self._uploads, answer.session_id, upload)
+            question = request.messages_list[0].metadata.reply_to_message_id
+            _keep(self._uploads, answer.session_id, Upload(request.node.node_id, question))
 
     def problem(self, request: Any, question: Mapping[str, Any] | None) -> str:
         """Why this reply to `question` is not taken; None = there is no such question."""
-        node, metadata = request.node.node_id, _metadata(request)
+        node, metadata = request.node.node_id, request.messages_list[0].metadata
         if question is None:
-            # A late reply is one of these. Many count against the question the node has: those
-            # that never were could fill the file, or push out what is remembered.
+            # As a late reply is. Many of them count against the question that the node has: its
+            # own names could fill the file, and push out what is remembered.
             given = self._given.get(node)
             if given and (problem := self._try_problem(given)):
                 self._strike(given, problem)
@@ -157,8 +151,7 @@ class Replies:
         if question["dst_node_id"] % 2**64 != node:
             return OF_ANOTHER
         name, tree = metadata.reply_to_message_id, request.message_object_trees[0]
-        problem = self._tree_problem(tree, metadata.message_id) or self._try_problem(name)
-        if problem:
+        if problem := self._tree_problem(tree, metadata.message_id) or self._try_problem(name):
             self._strike(name, problem)
         return problem
 
@@ -199,8 +192,65 @@ class Replies:
             note_offence(self._offences, question, problem)
 
 
-def _metadata(request: Any) -> Any:
-    return request.messages_list[0].metadata
+class HeardNodes:
+    """When each node was last heard, and what it took and sent, kept in `file` if there is one.
+
+    Flower itself believes a killed node online for up to a minute.
+    """
+
+    def __init__(self, file: Path | None, *, clock: Clock, ticks: Clock) -> None:
+        self._file, self._clock, self._ticks = file, clock, ticks
+        # Of an earlier SuperLink, which may have been restarted while its nodes went on.
+        self._heard, self._changed = read_heard(file) if file else {}, False
+
+    def note(self, path: str, request: Any, answer: Any) -> None:
+        """A node's request was answered; one that comes learns its number by that."""
+        who = (getattr(request, "node", request), answer)
+        node = next(one.node_id for one in who if hasattr(one, "node_id"))
+        now, tick = self._clock(), self._ticks()
+        before = self._heard.get(node)
+        if before is None or before.left or is_silent(before, tick):
+            kept = before or HeardNode(since=now, heard=now, tick=tick)
+            before = kept.model_copy(update={"since": now, "left": False})
+        update = {"heard": now, "tick": tick, **_change(before, path, answer, now)}
+        self._heard[node], self._changed = before.model_copy(update=update), True
+
+    def forget(self, node: int) -> bool:
+        """Nothing is known of the node; whether something was."""
+        return self._heard.pop(node, None) is not None
+
+    def write(self) -> None:
+        """The file says what was heard so far."""
+        changed, self._changed = self._changed, False
+        if changed and self._file:
+            write_heard(self._file, self._heard.copy())
+
+    def keep_writing(self) -> None:
+        """From now on the file is at most a second behind."""
+
+        def keep() -> None:
+            while True:
+                time.sleep(WRITE_SECONDS)
+                self.write()
+
+        threading.Thread(target=keep, daemon=True).start()
+
+
+def _change(node: HeardNode, path: str, answer: Any, now: float) -> dict[str, Any]:
+    """What a request means beyond that its node was heard."""
+    if path == ENTER:
+        return {"since": now, "asked": None, "sent": None, "round": None}
+    if path == LEAVE:
+        return {"left": True, "asked": None}
+    if path == PUSH:
+        return {"asked": None, "sent": now}
+    if path == PULL and answer.messages_list:
+        group = answer.messages_list[0].metadata.group_id
+        return {"asked": now, "round": int(group) if group.isdecimal() else None}
+    if path == PULL and node.asked is not None:
+        # A node that looks for a question has none, and did not answer the one that it had.
+        return {"asked": None, "sent": None, "round": None}
+    return {}
 
 
 def _objects_of(tree: Any) -> Iterator[Any]:

@@ -16,7 +16,7 @@ from importlib import import_module
 from fedse.flower.patches import bundle_guard
 exec('''
 import sys
-def run_clientapp(runtime_api_address, token, insecure, **rest):
+def run_clientapp(runtime_api_address, token, insecure, certificates, **rest):
     print(runtime_api_address, token, insecure, {"alembic", "sqlalchemy", "torch"} & {*sys.modules})
     install_from_fab(b"another bundle")
 ''', vars(import_module("flwr.supernode.runtime.run_clientapp")))

@@ -46,9 +46,9 @@ from fedse.flower.patches.door import (
     TRIES,
     UNREAD,
     Door,
+    HeardNodes,
     Replies,
 )
-from fedse.flower.patches.heard_nodes import HeardNodes
 
 ADAPTER = 4 * OBJECT_BYTES
 ROGUE, OTHER = 7, 8

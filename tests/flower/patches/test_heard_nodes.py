@@ -12,12 +12,13 @@ from tests.needs import needs
 needs("flwr")
 
 from fedse.federation.heard import SILENT_SECONDS, HeardNode, presence_of, read_heard
-from fedse.flower.patches.heard_nodes import HeardNodes
+from fedse.flower.patches.door import ENTER, FLEET, LEAVE, PULL, PUSH, HeardNodes
 from fedse.flower.patches.presence import hasten_heartbeats
 
 NODE = SimpleNamespace(node_id=7)
 # A node learns its number by the answer when it comes, and names itself when it leaves.
-REQUESTS = {"activate-node": SimpleNamespace(public_key=b""), "deactivate-node": NODE}
+REQUESTS = {ENTER: SimpleNamespace(public_key=b""), LEAVE: NODE}
+BEAT = f"{FLEET}send-node-heartbeat"
 NOTHING = SimpleNamespace(messages_list=[])
 
 
@@ -45,13 +46,13 @@ class Link:
 def test_a_round_as_the_superlink_hears_it(tmp_path: Path):
     link = Link(tmp_path / "heard.json")
     words = [
-        link.at(100, "activate-node", NODE),
-        link.at(103, "pull-messages"),
-        link.at(106, "pull-messages", question("4")),
-        link.at(110, "send-node-heartbeat"),
-        link.at(114, "push-messages"),
-        link.at(117, "pull-messages"),
-        link.at(118, "deactivate-node"),
+        link.at(100, ENTER, NODE),
+        link.at(103, PULL),
+        link.at(106, PULL, question("4")),
+        link.at(110, BEAT),
+        link.at(114, PUSH),
+        link.at(117, PULL),
+        link.at(118, LEAVE),
     ]
     told = [presence_of(one, one.tick) for one in words]
     assert [(one.doing, one.since, one.round) for one in told] == [
@@ -68,29 +69,27 @@ def test_a_round_as_the_superlink_hears_it(tmp_path: Path):
 
 def test_a_question_that_was_given_up_is_not_sent(tmp_path: Path):
     link = Link(tmp_path / "heard.json")
-    link.at(100, "pull-messages", question("4"))
-    link.at(101, "push-messages")
-    link.at(102, "pull-messages", question("5"))
-    assert presence_of(link.at(105, "pull-messages"), 112).doing == "idle"
+    link.at(100, PULL, question("4"))
+    link.at(101, PUSH)
+    link.at(102, PULL, question("5"))
+    assert presence_of(link.at(105, PULL), 112).doing == "idle"
 
 
 def test_a_node_is_connected_since_it_was_heard_again(tmp_path: Path):
     link = Link(tmp_path / "heard.json")
-    assert link.at(100, "send-node-heartbeat").since == 100
-    assert link.at(100 + SILENT_SECONDS, "send-node-heartbeat").since == 100
-    assert (
-        link.at(101 + 2 * SILENT_SECONDS, "send-node-heartbeat").since == 101 + 2 * SILENT_SECONDS
-    )
+    assert link.at(100, BEAT).since == 100
+    assert link.at(100 + SILENT_SECONDS, BEAT).since == 100
+    assert link.at(101 + 2 * SILENT_SECONDS, BEAT).since == 101 + 2 * SILENT_SECONDS
 
 
 def test_a_superlink_that_was_restarted_knows_what_the_one_before_it_heard(tmp_path: Path):
-    before = Link(tmp_path / "heard.json").at(100, "pull-messages", question("4"))
-    after = Link(tmp_path / "heard.json").at(104, "send-node-heartbeat")
+    before = Link(tmp_path / "heard.json").at(100, PULL, question("4"))
+    after = Link(tmp_path / "heard.json").at(104, BEAT)
     assert after == before.model_copy(update={"heard": 104, "tick": 111})
 
 
 def test_a_group_that_is_no_number_is_no_round(tmp_path: Path):
-    assert Link(tmp_path / "heard.json").at(1, "pull-messages", question("-1 x")).round is None
+    assert Link(tmp_path / "heard.json").at(1, PULL, question("-1 x")).round is None
 
 
 def test_a_working_node_is_heard_in_time_and_believed_as_long_as_before(
