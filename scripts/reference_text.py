@@ -6,11 +6,11 @@ from fedse.types import ClientStats
 INTRO = {
     "reference/commands.md": (
         "Commands",
-        "Every verb takes `--help`. `--debug` (or `FEDSE_DEBUG=1`) shows the traceback of an "
-        "error. Results go to stdout, progress and errors to stderr. What an exit code means: "
-        "[exit codes](exit-codes.md). Runs are kept in `$FEDSE_RUNS`, or in "
-        "`~/.local/share/fedse/runs`; a run is named by its folder's name, by a path, or by "
-        "`last`, the run that was started last.",
+        "Every command takes `--help`. `--debug` (or `FEDSE_DEBUG=1`) shows the traceback of an "
+        "error. Results go to stdout, progress and errors to stderr. [Exit "
+        "codes](exit-codes.md) has the meaning of each exit code. Runs are kept in "
+        "`$FEDSE_RUNS`, or in `~/.local/share/fedse/runs`; name a run by its folder's name, by a "
+        "path, or by `last`, the run that was started last.",
     ),
     "reference/config.md": (
         "Settings",
@@ -25,13 +25,13 @@ INTRO = {
         "same lines. Each has `event` and `time` (seconds since 1970) besides the fields below. "
         "With the local driver the file holds the events of the coordinator and of all clients; "
         "in a federation a site writes its own into `worker.log`. No field holds a text that an "
-        "agent saw or wrote. Which file is where: [operate a "
+        "agent saw or wrote. Where these files are: [operate a "
         "federation](../how-to/operate.md#logs).",
     ),
     "reference/exit-codes.md": (
         "Exit codes",
-        "Every error is printed as `error: ...`, and where there is something to do next, as "
-        "`hint: ...` in the line below it. `fedse.FedSEError` and its subclasses carry the same "
+        "Every error is printed as `error: ...`. If there is something to do next, a line "
+        "`hint: ...` follows. `fedse.FedSEError` and its subclasses carry the same "
         "number as `exit_code` and the same hint as `hint`. What to do about each: "
         "[troubleshooting](../how-to/troubleshooting.md).",
     ),
@@ -43,9 +43,9 @@ INTRO = {
     ),
     "reference/compatibility.md": (
         "Compatibility",
-        "What the package asks for, and what was really run. CI installs the pinned versions of "
+        "What the package requires, and what was tested. CI installs the pinned versions of "
         "`.ci/constraints.txt` on Linux (x86-64) with two CPU cores; other versions inside the "
-        "range of `pyproject.toml` install, but no test has seen them.",
+        "range of `pyproject.toml` can be installed but are not tested.",
     ),
     "adr/index.md": (
         "Decisions",
@@ -90,12 +90,12 @@ COUNTS = {
 
 # In the order of a run.
 EVENTS = {
-    "run.started": "the rounds begin, or go on after `committed` of them",
+    "run.started": "the rounds begin, or continue after `committed` of them",
     "round.started": "the adapter is about to be sent to the clients",
     "answer.received": "a client's reply was read; `fault` is empty if it can be used",
     "answer.abstained": "a site answered without a vote, by its own choice",
-    "answer.excluded": "a reply is not counted, and why",
-    "answer.late": "a reply came after its round; `again` if the same reply had been counted",
+    "answer.excluded": "a reply is not counted; the reason is given",
+    "answer.late": "a reply arrived after its round; `again` if the same reply had been counted",
     "eval.recorded": "a client's held-out games of the adapter after `round` are in the database",
     "personal.started": "a client is about to make its personal adapter from `lessons` episodes",
     "gate.played": "the sites have played their validation games with `adapter`",
@@ -104,12 +104,12 @@ EVENTS = {
     "sum.stage": "the members have answered a stage of a secure sum",
     "sum.refused": "a secure sum was not made or not used, so the adapter stays",
     "round.committed": "the round is in the database",
-    "alarm.raised": "the round's numbers show why nothing can be learned as it is",
+    "alarm.raised": "the round's numbers show what keeps the agent from learning",
     "run.resumed": "the round loop ended early and was submitted again after `round`",
     "run.interrupted": "Ctrl-C; `round` rounds are committed",
     "run.finished": "all rounds are committed and the last adapter is measured",
     "run.failed": "the run ended with an error; see [exit codes](exit-codes.md)",
-    "engine.ended": "the server that generates replies ended; it is started again",
+    "engine.ended": "the server that generates replies ended; it is restarted",
     "eval.started": "held-out games of the adapter that was sent begin",
     "eval.progress": "`played` of `episodes` games that are not learned from have ended",
     "rollout.started": "exploration begins",
@@ -145,13 +145,13 @@ AREAS = {
 | Linux, x86-64 | yes | CI |
 | Linux, other processors | not tested | |
 | macOS, Windows | not tested | file locks and the federation use Linux calls |
-| GPU | not tested | `trainer.device = "cuda"` is there, no test has seen one |
+| GPU | not tested | `trainer.device = "cuda"` exists but is not tested |
 
-On 3.12 and 3.13, 2231 of the 2232 fast tests that ran passed. The one that failed makes the results
-page again: `sum` of floats is more exact there, and one mean that is 0.285 is shown as 0.29 instead
-of 0.28. The slow and the federated tests were run on 3.11 only.""",
+On 3.12 and 3.13, 2231 of the 2232 fast tests that ran passed. The one that failed regenerates the
+results page: `sum` of floats is more exact there, and one mean of 0.285 is shown as 0.29 instead of
+0.28. The slow and the federated tests were run on 3.11 only.""",
     "Core": "Installed with the package.",
-    "Models and training": "Extra `hf`. A vLLM server is asked over HTTP: extra `engine`.",
+    "Models and training": "Extra `hf`. A vLLM server over HTTP needs the extra `engine`.",
     "Federation": (
         "Extras `flower` and `simulation`. Flower is pinned exactly: a site replaces some names "
         "inside it, see the [threat model](../explanation/threat-model.md)."
@@ -186,7 +186,7 @@ COMPATIBILITY: dict[str, dict[str, str]] = {
         "openenv": f"version 0.10.0 {HAND}",
         "starlette": "CI: the recording endpoint",
         "uvicorn": "CI: the recording endpoint",
-        "llguidance": "CI: tool calls and JSON that the endpoint must give",
+        "llguidance": "CI: tool calls and JSON that the endpoint must return",
         "openai": "CI: the client of the recording endpoint",
         "langgraph": "CI: an agent that is trained through the endpoint",
     },
