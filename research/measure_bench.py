@@ -25,11 +25,11 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 SMOLLM2 = "configs/smollm2.toml"
 COMMANDS = {
-    "rollout": f"fedse bench rollout {SMOLLM2} --set rollout.context=1024 --repeats 6",
-    "generate": f"fedse bench rollout {SMOLLM2} --set rollout.context=1024 --generate",
-    "train": f"fedse bench train {SMOLLM2} --cpu-time",
-    "merge": "fedse bench merge",
-    "round": "fedse bench round --turns 1",
+    "rollout": f"python -m research.bench rollout {SMOLLM2} --set rollout.context=1024 --repeats 6",
+    "generate": f"python -m research.bench rollout {SMOLLM2} --set rollout.context=1024 --generate",
+    "train": f"python -m research.bench train {SMOLLM2} --cpu-time",
+    "merge": "python -m research.bench merge",
+    "round": "python -m research.bench round --turns 1",
 }
 """What docs/explanation/speed.md says too."""
 PACKAGES = ("numpy", "torch", "transformers", "peft", "flwr")
@@ -80,7 +80,7 @@ def vllm_version(settings: list[str]) -> dict[str, str]:
 def printed_by(command: str, settings: list[str]) -> Any:
     """What the command printed with --json; its failure ends the script."""
     chosen = [word for setting in settings for word in ("--set", setting)]
-    words = [sys.executable, "-m", *shlex.split(command), *chosen, "--json"]
+    words = [sys.executable, *shlex.split(command)[1:], *chosen, "--json"]
     print(shlex.join(words[1:]), file=sys.stderr, flush=True)
     done = subprocess.run(words, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
     return json.loads(done.stdout)

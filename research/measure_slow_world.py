@@ -15,14 +15,14 @@ from functools import partial
 from pathlib import Path
 
 from fedse.adapters.base import initial_adapter, spec_of
-from fedse.bench.talk import Talk
-from fedse.cli.bench_rollout import served_policy
 from fedse.config.file import load_config
 from fedse.engine.policy import ServedPolicy
 from fedse.envs.base import Step
 from fedse.method.own_pace import rollout_at_own_pace
 from fedse.method.rollout import choose_games, rollout
 from fedse.types import Task
+from research.bench.policies import served_policy
+from research.bench.talk import Talk
 
 EPISODES, TURNS, NEW_TOKENS, PAUSE_SECONDS = 8, 8, 20, 2.0
 

@@ -39,7 +39,7 @@ ROWS = (
     "reproduce flower.messages",
     "flower.patches flower.server",
     "flower flower.ops",
-    "api bench",
+    "api",
     "cli",
     "__init__ __main__",
 )

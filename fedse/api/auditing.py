@@ -127,5 +127,5 @@ def _home(run: Path, client: str) -> Path:
             return run / place / client
     raise StoreError(
         f"{run} has no buffer of {client}: its lessons are not on this machine",
-        hint="at the site itself: fedse site audit",
+        hint="at the site itself: fedse privacy audit --home HOME",
     )

@@ -14,6 +14,7 @@ from cyclopts import App, CycloptsError, Parameter
 
 from fedse._version import __version__
 from fedse.cli.display import plain_wanted, set_quiet
+from fedse.cli.moved import require_current
 from fedse.errors import FedSEError, Interrupted
 
 ABOUT = """Organisations that may not share data improve one LLM agent together.
@@ -33,7 +34,6 @@ VERBS = {
     "run": ("Run the experiment a TOML file describes.", "run my.toml --set run.rounds=3"),
     "resume": ("Continue a run that was interrupted.", "resume last"),
     "eval": ("Measure an adapter of a run in fresh games.", "eval last --round 0"),
-    "audit": ("Measure what a reply tells about the lessons behind it.", "audit last --json"),
     "compare": ("Which of several runs is better, and how sure is that.", "compare a b"),
     "report": ("Write a run, or several, as one HTML page.", "report last --open"),
     "runs": ("List the runs on this machine and what became of them.", "runs --json"),
@@ -46,15 +46,15 @@ VERBS = {
     "gc": ("Free the disk of adapters and leftovers that nothing needs.", "gc last --rounds 5"),
     "ledger": ("Verify or show the signed record of every round.", "ledger verify last"),
     "doctor": ("Is this machine ready? What is missing, and how to get it.", "doctor my.toml"),
-    "config": ("Look at an experiment file, check it, explain it.", "config explain train.lr"),
+    "config": ("Show an experiment in full, explain a setting.", "config explain train.lr"),
     "model": ("Get a base model, or show its size and memory.", "model show tiny"),
     "engine": ("Start or check the server that generates replies.", "engine check my.toml"),
-    "bench": ("What fedse costs beside the bare tools, as ratios.", "bench rollout my.toml"),
     "env": ("List environments, check one, play one yourself.", "env play wordle"),
     "federation": ("Lead a federation: create, invite, enrol, start.", "federation status"),
+    "privacy": ("What leaves a site, and what protects it.", "privacy report privacy.html"),
     "site": ("Take part in a federation: join, preview, start, pause.", "site preview"),
 }
-GROUPS = ("config", "model", "engine", "bench", "env", "export", "ledger", "federation", "site")
+GROUPS = ("config", "model", "engine", "env", "export", "ledger", "federation", "privacy", "site")
 
 
 def build_app() -> App:
@@ -77,8 +77,8 @@ def build_app() -> App:
     return app
 
 
-def start(argv: Sequence[str]) -> int:
-    """The command's exit code; every failure is printed on stderr in the same form."""
+def start(argv: Sequence[str], app: App | None = None) -> int:
+    """The exit code of a command of `app`; every failure is printed on stderr in the same form."""
     tokens = [token for token in argv if token != "--debug"]
     debug = len(tokens) < len(argv) or os.environ.get("FEDSE_DEBUG", "") not in ("", "0")
     # The one command that downloads from a hub, unless the user forbids it.
@@ -86,7 +86,8 @@ def start(argv: Sequence[str]) -> int:
     set_quiet(os.environ, offline=not fetching, bars=fetching and sys.stderr.isatty())
     _look_here_last()
     try:
-        code = build_app()(
+        require_current(tokens)
+        code = (app or build_app())(
             tokens, exit_on_error=False, print_error=False, result_action="return_value"
         )
         sys.stdout.flush()

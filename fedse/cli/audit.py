@@ -1,8 +1,9 @@
-"""`fedse audit RUN` and `fedse site audit`: what does a reply tell about the lessons behind it?"""
+"""`fedse privacy audit`: what does a reply tell about the lessons behind it?"""
 
 import json as json_format
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +17,6 @@ from fedse.cli.display import Json
 from fedse.cli.federation_options import require_flower
 from fedse.cli.phrases import counted
 from fedse.cli.resume import RunName
-from fedse.cli.site_options import HERE, HomeOption
 from fedse.errors import ConfigError
 from fedse.faults import Fault
 from fedse.site.rules import read_rules
@@ -36,11 +36,14 @@ ATTACKS = {
 PLACES = {"typed": "typed by the agent", "seen": "seen by the agent"}
 
 
-def audit_verb(
-    run: RunName = "last",
+def audit(
+    run: RunName | None = None,
     /,
     *,
-    client: Annotated[str | None, Parameter(help="Only this one; default: all.")] = None,
+    home: Annotated[
+        Path | None, Parameter(help="Audit the next reply of the site in this folder instead.")
+    ] = None,
+    client: Annotated[str | None, Parameter(help="Only this site; default: all.")] = None,
     round: Annotated[int | None, Parameter(help="The reply to it; default: the last.")] = None,
     shadows: Shadows = None,
     seed: Seed = 0,
@@ -49,22 +52,27 @@ def audit_verb(
     ] = None,
     json: Json = False,
 ) -> int:
-    """The figures of each client's reply are on stdout; the exit code is 40 if one fails."""
-    rules = with_shadows(read_rules(policy).audit if policy else AuditRules(), shadows)
-    audits = audit_run(run, rules=rules, client=client, round=round, seed=seed, tell=_aside)
-    return show(audits, rules, json=json)
+    """Measure what a server can find out from a reply about the lessons behind it; nothing leaves.
 
+    The replies are those of a run (default: the last), or the next one of a site, judged by its
+    own policy.toml. The exit code is 40 if one would not pass. With `every` above 0 in [audit] a
+    site does this by itself before an answer leaves.
 
-def site_audit(
-    *, home: HomeOption = HERE, shadows: Shadows = None, seed: Seed = 0, json: Json = False
-) -> int:
-    """Measure what the server could find out from the next reply; nothing leaves.
-
-    Judged by [audit] in policy.toml; the exit code is 40 if the reply would not pass. With
-    `every` above 0 the site does this by itself before an answer leaves.
-
-    Example: fedse site audit --home site
+    Example: fedse privacy audit last --json
     """
+    if home is None:
+        rules = with_shadows(read_rules(policy).audit if policy else AuditRules(), shadows)
+        of = partial(audit_run, run or "last", client=client, round=round)
+        return show(of(rules=rules, seed=seed, tell=_aside), rules, json=json)
+    if any(given is not None for given in (run, client, round, policy)):
+        raise ConfigError(
+            "--home audits the next reply of one site, by its own policy.toml",
+            hint=f"fedse privacy audit --home {home}",
+        )
+    return _audit_site(home, shadows, seed, json=json)
+
+
+def _audit_site(home: Path, shadows: int | None, seed: int, *, json: bool) -> int:
     require_flower()
     from fedse.federation.home import open_home
 

@@ -1,12 +1,10 @@
-"""`fedse config`: an experiment file complete, checked, explained."""
+"""`fedse config`: an experiment file complete, and its settings explained."""
 
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from fedse.api.checks import require_members
-from fedse.cli.phrases import counted
 from fedse.cli.run import Set
 from fedse.config.file import dump_config, load_config
 from fedse.config.keys import config_keys
@@ -24,18 +22,6 @@ def show(config: File, /, *, set_: Set = []) -> None:  # noqa: B006  only read
     Example: fedse config show my.toml --set train.lr=1e-4
     """
     print(dump_config(load_config(config, set_)), end="")
-
-
-@app.command
-def check(config: File, /, *, set_: Set = []) -> None:  # noqa: B006  only read
-    """Check the file and that every client's environment can be made; start nothing.
-
-    Example: fedse config check my.toml
-    """
-    experiment = load_config(config, set_)
-    require_members(experiment)
-    clients = counted(len(experiment.clients), "client")
-    print(f"{config} is valid: {clients}, {counted(experiment.run.rounds, 'round')}")
 
 
 @app.command

@@ -1,4 +1,4 @@
-"""What `fedse federation` does about keys while a federation goes on: renew, rotate, pardon."""
+"""What `fedse federation` does about keys while a federation goes on: renew, pardon."""
 
 import time
 from collections.abc import Callable
@@ -38,29 +38,6 @@ def renew(
     federation = open_federation(dir_)
     ends = renew_certificate(federation, now=datetime.now(UTC), days=days, new_key=new_key)
     print(f"the server's certificate is valid until {ends:%Y-%m-%d}")
-
-
-def rotate(
-    request: Annotated[Path, Parameter(help="rotation.json, as the site sent it.")],
-    /,
-    *,
-    dir_: Folder = HERE,
-) -> None:
-    """Put a site's new key on the list in place of its old one.
-
-    Only a request that is signed with the enrolled key is accepted. A running site goes over to the
-    new key by itself.
-
-    Example: fedse federation rotate north-rotation.json
-    """
-    require_flower()
-    from fedse.federation.folder import open_federation
-    from fedse.federation.renewal import rotate as rotate_key
-    from fedse.federation.rotation import read_rotation
-
-    federation, asked = open_federation(dir_), read_rotation(request)
-    rotate_key(federation, asked)
-    print(f"{asked.site} has a new key{effect(federation)}")
 
 
 def pardon(

@@ -1,4 +1,4 @@
-"""`fedse site encrypt`: episodes on this disk can be read with a key only."""
+"""`fedse privacy encrypt`: episodes on this disk can be read with a key only."""
 
 from pathlib import Path
 from typing import Annotated
@@ -28,7 +28,7 @@ def encrypt(
     The key is made if there is none, and site.toml names it. Without the key nobody can read the
     episodes any more, so keep a copy of it. Adapters are not encrypted.
 
-    Example: fedse site encrypt --key /mnt/keys/site.key
+    Example: fedse privacy encrypt --key /mnt/keys/site.key
     """
     require_flower()
     from fedse.federation.home import SITE, open_home
@@ -37,7 +37,7 @@ def encrypt(
     named = opened.config.storage.key
     setting = _chosen(named, key, rotate=rotate, home=home)
     path, buffer = key_path(opened.path, setting), opened.path / "buffer.db"
-    again = f"stop it (Ctrl-C, or its service), then: fedse site encrypt --home {home}"
+    again = f"stop it (Ctrl-C, or its service), then: fedse privacy encrypt --home {home}"
     with locked(opened.path, busy=f"a site takes part with the home {home}", hint=again):
         if not named:
             _name_key(opened.path / SITE, setting)
@@ -58,7 +58,7 @@ def _chosen(named: str, key: str, *, rotate: bool, home: Path) -> str:
     if not fits:
         raise ConfigError(
             f"this site {'has the key ' + named if named else 'has no key yet'}",
-            hint=f"fedse site encrypt {'--rotate' if named else '--key FILE'} --home {home}",
+            hint=f"fedse privacy encrypt {'--rotate' if named else '--key FILE'} --home {home}",
         )
     return named or key
 

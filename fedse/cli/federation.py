@@ -14,12 +14,11 @@ from cyclopts import App, Parameter
 from fedse.api.engines import fan_out
 from fedse.cli.connections import connections_told, sites_now, tell_enrolment, words_now
 from fedse.cli.console import shown
-from fedse.cli.coordinator_keys import effect, expiries, pardon, renew, rotate
+from fedse.cli.coordinator_keys import effect, expiries, pardon, renew
 from fedse.cli.coordinator_page import PageOption, page_served
 from fedse.cli.display import Json, Plain, mode_of
 from fedse.cli.federation_options import HERE, Folder, SiteName, require_flower
 from fedse.cli.federation_status import status
-from fedse.cli.members import federation_members
 from fedse.cli.phrases import counted
 from fedse.cli.result import print_result
 from fedse.cli.run import Metrics, Set, watched
@@ -32,7 +31,7 @@ from fedse.store.run_folder import open_run, run_config
 
 app = App(name="federation", help_format="plaintext", help_epilogue="")
 
-LOG, AGAIN = "events.jsonl", "fedse federation resume --dir"
+LOG, AGAIN = "events.jsonl", "fedse federation start --dir"
 
 
 @app.command
@@ -108,20 +107,31 @@ def invite(
 
 @app.command
 def enrol(
-    request: Annotated[Path, Parameter(help="enrolment.json, as the site sent it.")],
+    request: Annotated[
+        Path, Parameter(help="enrolment.json or rotation.json, as the site sent it.")
+    ],
     /,
     *,
     dir_: Folder = HERE,
 ) -> None:
-    """Put a site's key on the list; a running SuperLink accepts it at once.
+    """Put a site's key on the list, or its new key in place of the old one.
+
+    A running SuperLink accepts the key at once. A request for a new key must be signed with the
+    enrolled one; the site then goes over to the new key by itself.
 
     Example: fedse federation enrol clinic-a-enrolment.json
     """
     require_flower()
-    from fedse.federation import folder
+    from fedse.federation import folder, renewal, rotation
     from fedse.federation.enrolment import read_request
 
-    federation, enrolment = folder.open_federation(dir_), read_request(request)
+    federation = folder.open_federation(dir_)
+    if rotation.is_rotation(request):
+        asked = rotation.read_rotation(request)
+        renewal.rotate(federation, asked)
+        print(f"{asked.site} has a new key{effect(federation)}")
+        return
+    enrolment = read_request(request)
     folder.enrol(federation, enrolment, now=time.time())
     print(f"{enrolment.site} is enrolled{effect(federation)}")
 
@@ -141,9 +151,7 @@ def revoke(site: SiteName, /, *, dir_: Folder = HERE) -> None:
 
 
 app.command(renew)
-app.command(rotate)
 app.command(pardon)
-app.command(federation_members, name="members")
 
 
 @app.command
@@ -186,14 +194,6 @@ def start(
         raise Interrupted("stopped; what was committed is kept", hint=f"{AGAIN} {dir_}") from None
     with open_run(federation.run) as run:
         print_result(result_of(run), mode)
-
-
-app.command(
-    start,
-    name="resume",
-    help="Continue after the last committed round; the same as start.\n\n"
-    "Example: fedse federation resume --dir federation",
-)
 
 
 def print_aside(line: str) -> None:

@@ -1,4 +1,4 @@
-"""`fedse site redact`: what is or would be replaced in the episodes that a site has stored."""
+"""`fedse privacy redact`: what is or would be replaced in the episodes that a site has stored."""
 
 import json as json_format
 import os
@@ -14,6 +14,7 @@ from fedse.adapters.base import base_path
 from fedse.cli.display import Json
 from fedse.cli.federation_options import require_flower
 from fedse.cli.phrases import counted
+from fedse.cli.site_options import HERE, HomeOption
 from fedse.config.redaction import RedactSection
 from fedse.errors import ConfigError, MachineError, boundary, is_installed
 from fedse.redact.episode import Redactor, episode_filter, pseudonyms_in
@@ -27,7 +28,6 @@ from fedse.types import Trajectory
 if TYPE_CHECKING:
     from fedse.federation.home import Home
 
-HERE = Path("site")
 Texts = Annotated[
     list[Path], Parameter(name="--text", help="A text file to look at instead.", show_default=False)
 ]
@@ -43,7 +43,7 @@ class Looked(NamedTuple):
 
 def redact(
     *,
-    home: Annotated[Path, Parameter(help="The site's folder.")] = HERE,
+    home: HomeOption = HERE,
     dry_run: Annotated[bool, Parameter(help="Change nothing, only count.")] = False,
     show: Annotated[bool, Parameter(help="With --dry-run: print each value, too.")] = False,
     text: Texts = [],  # noqa: B006  only read
@@ -55,7 +55,7 @@ def redact(
     stored; this command is for those stored before, and to try settings. Adapters that were trained
     before stay as they are.
 
-    Example: fedse site redact --dry-run
+    Example: fedse privacy redact --dry-run
     """
     require_flower()
     from fedse.federation.home import open_home
@@ -66,11 +66,11 @@ def redact(
         _dry_run(opened, text, show=show, json=json)
         return
     if text or show:
-        raise ConfigError("--text and --show only look", hint="fedse site redact --dry-run")
+        raise ConfigError("--text and --show only look", hint="fedse privacy redact --dry-run")
     if not settings.on:
         raise ConfigError(
             f"nothing is redacted at this site: [redact] in {home / 'site.toml'} asks for nothing",
-            hint=f"set secrets = true there; first see: fedse site redact --dry-run --home {home}",
+            hint=f"set secrets = true there; first: fedse privacy redact --dry-run --home {home}",
         )
     changed = _rewrite(opened)
     print(json_format.dumps({"changed": changed}) if json else f"changed  {changed} stored records")
@@ -80,7 +80,7 @@ def _rewrite(opened: "Home") -> int:
     from fedse.agent.tokens import load_encoder
 
     settings, home = opened.config.redact, opened.path
-    again = f"stop it (Ctrl-C, or its service), then: fedse site redact --home {home}"
+    again = f"stop it (Ctrl-C, or its service), then: fedse privacy redact --home {home}"
     with locked(home, busy=f"a site takes part with the home {home}", hint=again):
         encoder = load_encoder(base_path(opened.config.model.base))
         made = episode_filter(settings, home, encoder)

@@ -15,23 +15,14 @@ from cyclopts import App, Parameter
 from fedse.adapters.base import spec_of
 from fedse.aggregate.factors import travelling_spec
 from fedse.api.engines import acting_engine
-from fedse.cli.audit import site_audit
 from fedse.cli.display import Json
-from fedse.cli.encrypt import encrypt
-from fedse.cli.erase import forget, retrain
 from fedse.cli.federation_options import require_flower, require_flower_and_model
-from fedse.cli.members import site_members
-from fedse.cli.privacy import privacy_report
-from fedse.cli.redact import redact
 from fedse.cli.site_options import HERE, HomeOption
-from fedse.cli.site_privacy import privacy
 from fedse.cli.site_start import start
 from fedse.cli.site_status import status
 from fedse.config.file import parse_options
 from fedse.envs.base import make_env
-from fedse.errors import StoreError
 from fedse.events import silent
-from fedse.ledger.chain import FILE
 from fedse.site.rules import set_pause
 from fedse.stats.verdict import p_text
 
@@ -40,19 +31,11 @@ if TYPE_CHECKING:
     from fedse.site.choose_adapter import ChosenAdapter
 
 app = App(name="site", help_format="plaintext", help_epilogue="")
-app.command(redact)
-app.command(forget)
-app.command(retrain, name="retrain-without")
-app.command(encrypt)
-app.command(privacy_report, name="privacy-report")
-app.command(site_audit, name="audit")
 
 Options = Annotated[
     list[str],
     Parameter(name="--option", help="One argument of it, as in words=small.", show_default=False),
 ]
-
-app.command(site_members, name="members")
 
 
 @app.command
@@ -164,7 +147,6 @@ def tensor_kinds(tensors: Mapping[str, tuple[int, ...]]) -> list[TensorKind]:
 
 app.command(start)
 app.command(status)
-app.command(privacy)
 
 
 @app.command
@@ -182,29 +164,9 @@ def rotate(*, home: HomeOption = HERE) -> None:
 
     opened = open_home(home)
     begin_rotation(opened)
-    accept = f"fedse federation rotate {opened.card.site}-rotation.json"
+    accept = f"fedse federation enrol {opened.card.site}-rotation.json"
     print(f"send     {home / 'rotation.json'} to the coordinator, who accepts it with: {accept}")
     print(f"next     fedse site start --home {home}, unless it runs already")
-
-
-@app.command
-def ledger(*, home: HomeOption = HERE) -> None:
-    """Verify the site's own record of what it answered, and list its rounds.
-
-    For programs: `fedse ledger verify HOME --json` and `fedse ledger show HOME --json`.
-
-    Example: fedse site ledger --home site
-    """
-    from fedse.cli.ledger import show, verify
-
-    if not (home / FILE).is_file():
-        raise StoreError(
-            f"{home} has no {FILE}: nothing was answered there yet",
-            hint=f"fedse site start --home {home}",
-        )
-    verify(str(home))
-    print()
-    show(str(home))
 
 
 @app.command
@@ -255,27 +217,18 @@ def _print_choice(chosen: "ChosenAdapter", out: Path, risk: float, *, json: bool
 
 
 @app.command
-def pause(*, home: HomeOption = HERE) -> None:
-    """Do no work and cast no vote until resumed; a running site obeys at the next request.
+def pause(
+    *,
+    home: HomeOption = HERE,
+    end: Annotated[bool, Parameter(help="End the pause and take part again.")] = False,
+) -> None:
+    """Do no work and cast no vote until the pause ends; a running site obeys at the next request.
 
-    Example: fedse site pause
+    Example: fedse site pause --end
     """
-    _set_pause(home, True)
-    print(f"paused; take part again with: fedse site resume --home {home}")
-
-
-@app.command
-def resume(*, home: HomeOption = HERE) -> None:
-    """Take part again after a pause.
-
-    Example: fedse site resume
-    """
-    _set_pause(home, False)
-    print("resumed; takes part from the next request on")
-
-
-def _set_pause(home: Path, paused: bool) -> None:
     require_flower()
     from fedse.federation.home import open_home
 
-    set_pause(open_home(home).policy, paused)
+    set_pause(open_home(home).policy, not end)
+    again = f"paused; take part again with: fedse site pause --end --home {home}"
+    print("takes part again from the next request on" if end else again)

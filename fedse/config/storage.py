@@ -21,7 +21,7 @@ class StorageSection(Section):
     key: str = ""
     """The key that episodes are encrypted with on this disk: a file (a relative path begins at the
     site's folder, $NAME is an environment variable in it), or env:NAME, a variable with the key
-    itself. Empty = not encrypted. `fedse site encrypt` makes one."""
+    itself. Empty = not encrypted. `fedse privacy encrypt` makes one."""
 
     @field_validator("rounds", "answers")
     @classmethod

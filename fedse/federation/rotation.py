@@ -134,6 +134,12 @@ def forget_presences(home: Path) -> None:
             file.unlink(missing_ok=True)
 
 
+def is_rotation(path: Path) -> bool:
+    """Whether the file is a request for a new key and not one for enrolment."""
+    with boundary(ConfigError, f"request {path}"), path.open("rb") as file:
+        return b'"new_key"' in file.read(MAX_BYTES)
+
+
 def read_rotation(path: Path) -> RotationRequest:
     with boundary(ConfigError, f"rotation request {path}"):
         with path.open("rb") as file:

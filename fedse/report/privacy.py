@@ -122,7 +122,7 @@ def erasure_part(rows: Sequence[Sequence[Cell]]) -> PrivacyPart:
     lead = f"{len(rows)} persons or cases were forgotten here. A mark does not tell whom."
     note = (
         "Adapters sent from the round of first learning on, and those merged from them, descend "
-        "from the removed episodes. fedse site forget lists them."
+        "from the removed episodes. fedse privacy forget lists them."
     )
     table = Table(ERASED, [list(row) for row in rows])
     return PrivacyPart("erasure", "Erasure", lead, (), table, note if rows else "")

@@ -17,14 +17,14 @@ from fedse.store.files import write_durably
 from fedse.types import canonical_json
 
 MEMBERS = "members.json"
-OWN = "each site shows its own: fedse site members"
+OWN = "each site shows its own: fedse privacy keys"
 _FORM: TypeAdapter[dict[str, str]] = TypeAdapter(dict[Name, Hex32])
 
 
 def read_directory(folder: Path) -> Directory:
     """The directory in `folder`; without one there is no secure sum."""
     path = folder / MEMBERS
-    hint = "fedse site members, at the coordinator fedse federation members, with NAME=KEY of all"
+    hint = "fedse privacy keys with NAME=KEY of every site; at the coordinator with --dir FOLDER"
     try:
         return parse_directory(_FORM.validate_json(path.read_bytes()))
     except OSError as error:
@@ -40,7 +40,7 @@ def parse_directory(keys: Mapping[str, str]) -> Directory:
     except ValidationError:
         raise ConfigError(
             "a member's key is not 32 bytes in hex",
-            hint="each site shows its own: fedse site members",
+            hint="each site shows its own: fedse privacy keys",
         ) from None
     if len(set(told.values())) < len(told):
         raise ConfigError("two members have the same key", hint=OWN)

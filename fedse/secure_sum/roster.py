@@ -173,7 +173,7 @@ def key_of(member: str, directory: Directory) -> str:
     if member not in directory:
         raise WireError(
             f"there is no public key of {member} in this member's own directory",
-            hint="fedse site members NAME=KEY ..., with every member",
+            hint="fedse privacy keys NAME=KEY ..., with every member",
         )
     return directory[member]
 

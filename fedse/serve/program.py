@@ -76,7 +76,7 @@ class Program:
 def _wrong(option: str, got: object, expected: str) -> ConfigError:
     return ConfigError(
         f"fedse.serve:Program: option {option} must be {expected}, got {got!r}",
-        hint=f"change {option} in this client's options, then: fedse config check CONFIG",
+        hint=f"change {option} in this client's options, then: fedse doctor CONFIG",
     )
 
 

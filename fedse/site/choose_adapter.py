@@ -57,7 +57,7 @@ def shared_adapters(site: Site, home: Path) -> Mapping[str, Adapter]:
     if not found:
         raise StoreError(
             f"{home} has no adapter of the federation yet",
-            hint="it has after the last round, with personal.steps above 0; see: fedse site ledger",
+            hint="there is one after the last round, if personal.steps is above 0",
         )
     return found
 

@@ -172,7 +172,7 @@ def require_within_budget(journal: PrivacyJournal, charge: Charge, config: Confi
         raise PrivacySpent(
             f"round {charge.round} would bring what was told to epsilon = {spent:.4g}, allowed is "
             f"{config.privacy.epsilon:g}",
-            hint="fedse site privacy shows what was spent, and for what",
+            hint="fedse privacy budget shows what was spent, and for what",
         )
 
 

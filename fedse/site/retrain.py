@@ -47,7 +47,7 @@ def retrain_without(
     if not erasures or site.buffer.erasures.find(subject).rows:
         raise StoreError(
             "this name was not forgotten here yet, or something about it was stored since",
-            hint=f"fedse site forget SUBJECT --home {home}",
+            hint=f"fedse privacy forget SUBJECT --home {home}",
         )
     name, answered = config.run.name, site.buffer.outbox.newest(config.run.name) or 0
     seen = [one.seen[name] for one in erasures if name in one.seen]

@@ -51,7 +51,7 @@ def read_key(path: Path) -> Seal:
             raise StoreError(
                 f"there is no key file {path}, so the buffer cannot be read",
                 hint=f"{from_backup(path)}; a site without a buffer gets a key by: "
-                f"fedse site encrypt --key FILE",
+                f"fedse privacy encrypt --key FILE",
             )
         if path.stat().st_mode & 0o077:
             raise StoreError(f"key {path} can be read by others", hint=f"chmod 600 {path}")

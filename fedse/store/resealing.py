@@ -97,7 +97,7 @@ def fitting_seal(db: Database, seal: Seal) -> FileSeal:
     if any(db.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() for table in KEYS):
         raise StoreError(
             f"{db.path} is not encrypted yet, but a key is named for it",
-            hint=f"fedse site encrypt --home {home}",
+            hint=f"fedse privacy encrypt --home {home}",
         )
     with transaction(db):
         db.execute("INSERT OR IGNORE INTO sealed VALUES (?)", (seal.key_id,))

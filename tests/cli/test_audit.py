@@ -1,4 +1,4 @@
-"""`fedse audit` as a person reads it and as a program does."""
+"""`fedse privacy audit` as a person reads it and as a program does."""
 
 import json
 from pathlib import Path
@@ -75,7 +75,7 @@ def test_too_few_lessons_are_said_to_be_too_few_and_how_many_are_enough(result):
 def test_the_exit_code_says_whether_all_pass(monkeypatch, capsys, auc: float, code: int):
     audits = [ClientAudit("a", 1, found()), ClientAudit("b", 1, found(auc=auc))]
     monkeypatch.setattr(audit_module, "audit_run", lambda run, **given: audits)
-    assert start(["audit", "last", "--json"]) == code
+    assert start(["privacy", "audit", "last", "--json"]) == code
     first, second = json.loads(capsys.readouterr().out)
     assert (first["client"], first["passed"], first["objections"]) == ("a", True, [])
     assert (second["client"], second["passed"]) == ("b", not code)
@@ -89,13 +89,13 @@ def test_the_rules_of_a_site_can_judge_a_run(monkeypatch, tmp_path: Path, capsys
     policy.write_text(
         "experiments = []\nmax_rounds = 1\nmax_bytes_up = 1\n[audit]\nmax_auc = 0.55\n"
     )
-    assert start(["audit", "last"]) == 0
-    assert start(["audit", "last", "--policy", str(policy)]) == Fault.WITHHELD
+    assert start(["privacy", "audit", "last"]) == 0
+    assert start(["privacy", "audit", "last", "--policy", str(policy)]) == Fault.WITHHELD
 
 
 @pytest.mark.parametrize("shadows", ["3", "2", "0"])
 def test_a_number_of_shadows_that_makes_no_pairs_is_refused(shadows: str, capsys):
-    assert start(["audit", "last", "--shadows", shadows]) == 2
+    assert start(["privacy", "audit", "last", "--shadows", shadows]) == 2
     assert "even number from 4 on" in capsys.readouterr().err
 
 
@@ -108,9 +108,9 @@ def test_a_run_with_few_lessons_is_audited_as_such_and_the_line_is_in_the_ledger
     (tmp_path / "small.toml").write_text(SMALL)
     assert start(["run", str(tmp_path / "small.toml"), "--plain"]) == 0
     capsys.readouterr()
-    assert start(["audit", "last", "--client", "a"]) == Fault.WITHHELD
+    assert start(["privacy", "audit", "last", "--client", "a"]) == Fault.WITHHELD
     assert "lessons are too few" in capsys.readouterr().out
     (ledger,) = tmp_path.glob("runs/*/clients/a/ledger.jsonl")
     [(_, line)] = audit_entries(examine(read_ledger(ledger)).entries)
     assert (line.round, line.request, line.passed) == (1, None, False)
-    assert start(["audit", "last", "--client", "b"]) == 2
+    assert start(["privacy", "audit", "last", "--client", "b"]) == 2

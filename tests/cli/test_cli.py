@@ -17,6 +17,7 @@ from fedse.cli.app import VERBS, start
 from fedse.cli.board import board_of
 from fedse.cli.console import plain_line
 from fedse.cli.live import STATES, draw
+from fedse.cli.moved import MOVED
 from fedse.config.file import load_config, parse_config
 from fedse.config.schema import ClientSection, Config
 from scripts.cpu_time import children_cpu_seconds
@@ -108,7 +109,7 @@ def test_reading_verbs_load_nothing_heavy(argv: list[str]) -> None:
     assert not modules_after(argv) & HEAVY
 
 
-GROUPED = ["config show", "config check", "config explain", "env list", "env check", "env play"]
+GROUPED = ["config show", "config explain", "env list", "env check", "env play"]
 
 
 @pytest.mark.parametrize("verb", [*VERBS, *GROUPED])
@@ -183,10 +184,27 @@ def test_a_wrong_file_is_told_before_anything_starts(
 def test_a_wrong_environment_names_the_client(
     small: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert start(["config", "check", small, "--set", "clients.0.env=mazes"]) == 2
+    assert start(["run", small, "--dry-run", "--set", "clients.0.env=mazes"]) == 2
     told = capsys.readouterr().err
     assert "clients.0 (a): environment 'mazes' is unknown" in told
     assert "did you mean 'maze'?" in told
+
+
+@pytest.mark.parametrize("old", MOVED)
+def test_a_command_of_before_says_what_to_type_now(old: str, capsys: pytest.CaptureFixture[str]):
+    assert start([*old.split(), "x", "--home", "y"]) == 2
+    told = capsys.readouterr().err
+    assert f"there is no command fedse {old} any more" in told
+    assert f"hint: {MOVED[old]}" in told
+
+
+@pytest.mark.parametrize("old", [old for old, new in MOVED.items() if new.startswith("fedse")])
+def test_what_replaces_it_is_a_command(old: str, capsys: pytest.CaptureFixture[str]):
+    for new in MOVED[old].split("; "):
+        words = [word for word in new.split()[1:] if word.islower() or word.startswith("-")]
+        assert start([*(word for word in words if not word.startswith("-")), "--help"]) == 0
+        listed = capsys.readouterr().out
+        assert all(word in listed for word in words if word.startswith("-"))
 
 
 def test_debug_shows_the_traceback(

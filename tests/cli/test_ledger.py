@@ -210,27 +210,3 @@ def test_where_there_is_no_ledger_the_next_step_is_told(run: Path, tmp_path: Pat
     code, _, err = said("verify", tmp_path / "nowhere")
     assert code == 7
     assert "there is no run" in err
-
-
-def test_a_site_verifies_and_shows_its_own(
-    run: Path, said: Said, capsys: pytest.CaptureFixture[str]
-):
-    home = run / "clients" / "a"
-    told = said("verify", home)[1] + "\n" + said("show", home)[1]
-    assert start(["site", "ledger", "--home", str(home)]) == 0
-    assert capsys.readouterr().out == told
-
-
-def test_a_site_is_told_of_a_changed_line(run: Path, capsys: pytest.CaptureFixture[str]):
-    home = run / "clients" / "a"
-    lines = (home / FILE).read_text().splitlines(keepends=True)
-    (home / FILE).write_text("".join([lines[0], *lines[2:]]))
-    assert start(["site", "ledger", "--home", str(home)]) == 7
-    assert "line 2" in capsys.readouterr().err
-
-
-def test_a_home_that_answered_nothing_yet_says_what_to_do(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    assert start(["site", "ledger", "--home", str(tmp_path)]) == 7
-    assert f"hint: fedse site start --home {tmp_path}" in capsys.readouterr().err

@@ -68,7 +68,7 @@ def test_everything_is_below_the_data_or_the_temporary_folder(tmp_path: Path):
         ["site", "join", invite, *home, "--env", "maze", "--fingerprint", trusted],
         ["site", "preview", *home],
         ["site", "pause", *home],
-        ["site", "resume", *home],
+        ["site", "pause", "--end", *home],
         ["federation", "enrol", f"{site}/enrolment.json", *where],
         ["federation", "status", *where],
     )

@@ -1,4 +1,4 @@
-"""`fedse site privacy`: what was spent, for what, and how much is left."""
+"""`fedse privacy budget`: what was spent, for what, and how much is left."""
 
 import json
 import re
@@ -28,7 +28,7 @@ def home(scene: Scene) -> Path:
 
 def told(home: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
     capsys.readouterr()
-    assert start(["site", "privacy", "--json", "--home", str(home)]) == 0
+    assert start(["privacy", "budget", "--json", "--home", str(home)]) == 0
     facts: dict[str, object] = json.loads(capsys.readouterr().out)
     return facts
 
@@ -40,7 +40,7 @@ def charge(home: Path, *charges: Charge) -> None:
 
 
 def test_a_site_without_a_budget_says_so(home: Path, capsys: pytest.CaptureFixture[str]):
-    assert start(["site", "privacy", "--home", str(home)]) == 2
+    assert start(["privacy", "budget", "--home", str(home)]) == 2
     assert "this site has no privacy budget" in capsys.readouterr().err
 
 
@@ -69,7 +69,7 @@ def test_the_rounds_that_are_left_are_those_that_fit(
     one = Charge("x", 1, "episode", 1.0, 4.0, steps)
     assert left > 0
     assert epsilon_of([one] * left, delta=1e-5) <= 8 < epsilon_of([one] * (left + 1), delta=1e-5)
-    assert start(["site", "privacy", "--home", str(home)]) == 0
+    assert start(["privacy", "budget", "--home", str(home)]) == 0
     assert f"left     {left} such rounds" in capsys.readouterr().out
 
 
@@ -78,7 +78,7 @@ def test_a_round_without_noise_is_named(home: Path, capsys: pytest.CaptureFixtur
         file.write(SETTINGS)
     charge(home, Charge("first", 4, "episode", 1.0, 0.0, 3))
     assert told(home, capsys)["spent"] is None
-    start(["site", "privacy", "--home", str(home)])
+    start(["privacy", "budget", "--home", str(home)])
     said = capsys.readouterr().out
     assert "first, rounds 4 to 4, by episode: WITHOUT NOISE" in said
     assert "none: the site abstains" in said
@@ -91,7 +91,7 @@ def test_what_the_page_shows_can_be_typed():
     client = '\n[[clients]]\nname = "a"\nenv = "maze"\n'
     for text in settings:
         assert parse_config(text + client, "page").privacy.on
-    commands = re.findall(r"^(fedse site .*)$", page, re.MULTILINE)
+    commands = re.findall(r"^(fedse privacy .*)$", page, re.MULTILINE)
     assert commands
     assert all(can_be_typed(app, command) for command in commands)
 
@@ -102,6 +102,6 @@ def test_the_page_for_the_officer_tells_of_the_budget(home: Path):
     with (home / "site.toml").open("a") as file:
         file.write(SETTINGS)
     charge(home, Charge("first", 1, "episode", 1.0, 2.0, 3))
-    assert start(["site", "privacy-report", str(page), "--home", str(home)]) == 0
+    assert start(["privacy", "report", str(page), "--home", str(home)]) == 0
     spent = epsilon_of([Charge("first", 1, "episode", 1.0, 2.0, 3)], delta=1e-5)
     assert f"<dt>epsilon spent</dt><dd>{spent:.4g} of 8</dd>" in page.read_text()

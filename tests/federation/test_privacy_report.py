@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fedse.audit.scores import Estimate
 from fedse.audit.verdict import AttackFigures, AuditResult, CanaryFigures, nothing_to_audit
-from fedse.cli.privacy import flat
+from fedse.cli.privacy_report import flat
 from fedse.ledger.audits import note_audit
 from fedse.ledger.chain import FILE, examine, read_ledger
 from fedse.ledger.entries import AnswerEntry, AuditEntry
@@ -31,7 +31,7 @@ SECTIONS = [
 
 
 def page_of(home: Path, name: str = "page.html") -> str:
-    assert site("privacy-report", str(home.parent / name), home=home) == 0
+    assert site("report", str(home.parent / name), home=home) == 0
     return (home.parent / name).read_text()
 
 
@@ -135,4 +135,4 @@ def test_rules_within_rules_have_their_whole_names(home: Path):
 
 def test_a_page_is_not_overwritten(home: Path):
     page_of(home)
-    assert site("privacy-report", str(home.parent / "page.html"), home=home) != 0
+    assert site("report", str(home.parent / "page.html"), home=home) != 0

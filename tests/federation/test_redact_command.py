@@ -1,4 +1,4 @@
-"""`fedse site redact`: it counts without telling, and afterwards nothing is left."""
+"""`fedse privacy redact`: it counts without telling, and afterwards nothing is left."""
 
 import json
 import re
@@ -41,16 +41,16 @@ def is_there(home: Path) -> bool:
 
 
 def test_a_dry_run_counts_and_changes_nothing(home: Path, capsys: pytest.CaptureFixture[str]):
-    assert start(["site", "redact", "--dry-run", "--json", "--home", str(home)]) == 0
+    assert start(["privacy", "redact", "--dry-run", "--json", "--home", str(home)]) == 0
     said = capsys.readouterr().out
     assert json.loads(said) == {
         "looked_at": 1,
         "changed": 1,
         "kinds": {"SECRET": {"places": 2, "values": 1, "in": 1, "already": 0}},
     }
-    assert start(["site", "redact", "--dry-run", "--home", str(home)]) == 0
+    assert start(["privacy", "redact", "--dry-run", "--home", str(home)]) == 0
     assert KEY not in said + capsys.readouterr().out
-    assert start(["site", "redact", "--dry-run", "--show", "--home", str(home)]) == 0
+    assert start(["privacy", "redact", "--dry-run", "--show", "--home", str(home)]) == 0
     assert f"{KEY} -> [SECRET-" in capsys.readouterr().out
     assert is_there(home)
 
@@ -58,18 +58,18 @@ def test_a_dry_run_counts_and_changes_nothing(home: Path, capsys: pytest.Capture
 def test_a_text_of_the_owner_can_be_tried(home: Path, capsys: pytest.CaptureFixture[str]):
     (home / "note.txt").write_text("pay with 4111 1111 1111 1111")
     given = ["--text", str(home / "note.txt"), "--home", str(home), "--json"]
-    assert start(["site", "redact", "--dry-run", *given]) == 0
+    assert start(["privacy", "redact", "--dry-run", *given]) == 0
     assert list(json.loads(capsys.readouterr().out)["kinds"]) == ["CARD"]
-    assert start(["site", "redact", *given]) != 0
+    assert start(["privacy", "redact", *given]) != 0
 
 
 def test_what_was_stored_before_is_redacted(home: Path, capsys: pytest.CaptureFixture[str]):
     needs("transformers")
     assert is_there(home)
-    assert start(["site", "redact", "--json", "--home", str(home)]) == 0
+    assert start(["privacy", "redact", "--json", "--home", str(home)]) == 0
     assert json.loads(capsys.readouterr().out) == {"changed": 2}
     assert not is_there(home)
-    assert start(["site", "redact", "--dry-run", "--json", "--home", str(home)]) == 0
+    assert start(["privacy", "redact", "--dry-run", "--json", "--home", str(home)]) == 0
     after = json.loads(capsys.readouterr().out)
     assert after["kinds"] == {"SECRET": {"places": 0, "values": 0, "in": 0, "already": 2}}
 
@@ -77,7 +77,7 @@ def test_what_was_stored_before_is_redacted(home: Path, capsys: pytest.CaptureFi
 def test_a_site_that_asks_for_nothing_is_told(home: Path, capsys: pytest.CaptureFixture[str]):
     text = (home / "site.toml").read_text()
     (home / "site.toml").write_text(text.replace("secrets = true", "secrets = false"))
-    assert start(["site", "redact", "--home", str(home)]) != 0
+    assert start(["privacy", "redact", "--home", str(home)]) != 0
     assert "secrets = true" in capsys.readouterr().err
     assert is_there(home)
 

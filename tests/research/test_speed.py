@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fedse.cli.app import build_app
+from research.bench.__main__ import app
 from research.draw_bench import MISSING, PANELS, Comparison, figure, row_of, svg
 from research.measure_bench import COMMANDS, entry, ratios_in, written_down
-from tests.docs.test_guides import lines
 from tests.docs.test_reference import can_be_typed
 from tests.needs import needs
 
@@ -27,18 +26,22 @@ def test_the_picture_is_drawn_from_the_figures():
     assert (DOCS / "results" / "bench.svg").read_text() == svg(FOUND)
 
 
+def as_typed(line: str) -> str:
+    """The line with one word for the program."""
+    return line.replace("python -m research.bench", "fedse")
+
+
 def test_the_commands_can_be_typed_and_are_those_that_are_measured():
-    app, typed = build_app(), lines(PAGE)
-    assert [line for line in typed if not can_be_typed(app, line)] == []
+    typed = re.findall(r"^python -m research\.bench .*$", PAGE.read_text(), flags=re.M)
+    assert [line for line in typed if not can_be_typed(app, as_typed(line))] == []
     assert set(COMMANDS.values()) <= set(typed)
 
 
 def test_every_figure_says_where_it_comes_from():
     assert set(FOUND) <= {bar.entry for bar in BARS}
-    app = build_app()
     for name, one in FOUND.items():
         assert one["command"].startswith(COMMANDS[name])
-        assert can_be_typed(app, one["command"])
+        assert can_be_typed(app, as_typed(one["command"]))
         assert re.fullmatch(r"\d{4}-\d\d-\d\d", one["date"])
         assert one["machine"].keys() == {"cores", "processor", "versions"}
         assert any(one["ratios"].values())
@@ -77,16 +80,17 @@ def test_ratios_are_read_from_what_the_commands_print():
 
 def test_no_path_of_a_machine_is_written_down():
     settings = ["train.batch=2", "engine.python=/opt/x/bin/python"]
-    assert written_down("fedse bench merge", settings) == "fedse bench merge --set train.batch=2"
+    bench = "python -m research.bench merge"
+    assert written_down(bench, settings) == f"{bench} --set train.batch=2"
 
 
 def test_an_entry_keeps_three_digits():
     printed = {"ratio": 1.23456, "padding": 0.12345}
-    made = entry("fedse bench train", printed, machine={"cores": 2}, day=date(2026, 1, 2))
+    made = entry("python -m x", printed, machine={"cores": 2}, day=date(2026, 1, 2))
     assert made == {
         "ratios": {"bare": [1.235]},
         "padding": 0.123,
-        "command": "fedse bench train",
+        "command": "python -m x",
         "date": "2026-01-02",
         "machine": {"cores": 2},
     }

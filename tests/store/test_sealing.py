@@ -147,7 +147,7 @@ def test_the_right_key_or_a_reason(tmp_path: Path):
     make_key(other)
     with pytest.raises(StoreError, match="not encrypted yet") as error:
         opened(path, read_key(other))
-    assert "fedse site encrypt" in error.value.hint
+    assert "fedse privacy encrypt" in error.value.hint
     encrypt_buffer(path, key)
     with pytest.raises(StoreError, match="no key is named"):
         opened(path)

@@ -87,7 +87,7 @@ def run_to_end(run_dir: Path, flower: Flower, *, tell: Tell) -> str:
             code = RunError.exit_code
             _note(flower, run_dir, "run.failed", error=message, exit_code=code)
             folder = f"--dir {run_dir.parent}"
-            hint = f"fedse federation status {folder}; then: fedse federation resume {folder}"
+            hint = f"fedse federation status {folder}; then: fedse federation start {folder}"
             raise RunError(message, hint=hint)
         # The first time at once: most ends are kills.
         pause = PAUSES[min(failures - 2, len(PAUSES) - 1)] if failures > 1 else 0.0

@@ -5,11 +5,12 @@ import json
 import pytest
 
 from fedse.cli.app import start
+from research.bench.__main__ import app
 from tests.needs import needs
 
 
 def test_a_small_merge_is_measured(capsys):
-    assert start(["bench", "merge", "--megabytes", "2", "--clients", "3", "--json"]) == 0
+    assert start(["merge", "--megabytes", "2", "--clients", "3", "--json"], app) == 0
     result = json.loads(capsys.readouterr().out)
     assert (result["megabytes"], result["clients"]) == (pytest.approx(2.0, rel=0.01), 3)
     assert result["ratio"] == pytest.approx(result["fedse"] / result["bare"])
@@ -19,7 +20,7 @@ def test_a_small_fit_is_measured(tmp_path, capsys):
     needs("torch", "peft")
     file = tmp_path / "my.toml"
     file.write_text('[[clients]]\nname = "a"\nenv = "maze"\n')
-    assert start(["bench", "train", str(file), "--lessons", "4", "--repeats", "1", "--json"]) == 0
+    assert start(["train", str(file), "--lessons", "4", "--repeats", "1", "--json"], app) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["fit"]["tokens"] == result["bare"]["tokens"]
     assert 0 <= result["padding"] < 1

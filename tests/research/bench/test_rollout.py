@@ -13,11 +13,12 @@ import torch
 
 from fedse.adapters.base import base_path
 from fedse.agent.loaded import load_base
-from fedse.bench.generate import generate_all, turns_of
-from fedse.bench.pace import RolloutBench, RolloutPace, Took, TurnRequest, pace_of, requests_of
-from fedse.bench.talk import Talk
 from fedse.cli.app import start
 from fedse.types import Task, Trajectory, Turn
+from research.bench.__main__ import app
+from research.bench.generate import generate_all, turns_of
+from research.bench.pace import RolloutBench, RolloutPace, Took, TurnRequest, pace_of, requests_of
+from research.bench.talk import Talk
 from tests.engine.conftest import small_server
 
 EXPERIMENT = """
@@ -85,9 +86,9 @@ def test_generate_draws_exactly_as_many_tokens_and_leaves_torch_alone():
 def test_all_sides_generate_the_same_tokens(tmp_path: Path, capsys):
     with small_server(tmp_path) as url:
         file = written(tmp_path, SERVED.format(url=url))
-        assert start(["bench", "rollout", file, *SMALL, "--json"]) == 0
+        assert start(["rollout", file, *SMALL, "--json"], app) == 0
         (plain,) = json.loads(capsys.readouterr().out)
-        assert start(["bench", "rollout", file, *SMALL, "--generate", "--json"]) == 0
+        assert start(["rollout", file, *SMALL, "--generate", "--json"], app) == 0
         (result,) = json.loads(capsys.readouterr().out)
     assert list(plain) == ["fedse", "bare", "ratios"]
     assert list(result) == ["fedse", "bare", "generate", "ratios"]
@@ -101,18 +102,18 @@ def test_all_sides_generate_the_same_tokens(tmp_path: Path, capsys):
 
 def test_without_a_server_only_generate_is_beside_it(tmp_path: Path, capsys):
     file = written(tmp_path, 'type = "in-process"')
-    assert start(["bench", "rollout", file, *SMALL, "--json"]) == 0
+    assert start(["rollout", file, *SMALL, "--json"], app) == 0
     (result,) = json.loads(capsys.readouterr().out)
     assert list(result) == ["fedse", "generate", "ratios"]
     assert result["fedse"]["generated"] == result["generate"]["generated"] == 3 * 2 * 4
-    assert start(["bench", "rollout", file, *SMALL]) == 0
+    assert start(["rollout", file, *SMALL], app) == 0
     assert "fedse / generate" in capsys.readouterr().out
 
 
 def test_weights_of_four_bits_are_refused_before_anything_starts(tmp_path: Path, capsys):
     engine = 'type = "vllm"\nurl = "http://127.0.0.1:9"'
     file = written(tmp_path, engine, '[trainer]\nprecision = "4bit"\n')
-    assert start(["bench", "rollout", file, "--generate"]) != 0
+    assert start(["rollout", file, "--generate"], app) != 0
     told = capsys.readouterr().err
     assert "'4bit'" in told
     assert 'precision = "bfloat16"' in told

@@ -11,7 +11,7 @@ from fedse.agent.loaded import prepare_torch
 from fedse.config.training import TrainSection
 from fedse.train.batch import learned_tokens
 from fedse.train.lora import trainer_for
-from fedse.train.speed import measure_fit, synthetic_lessons
+from research.bench.fit import measure_fit, synthetic_lessons
 
 SPEC = adapter_spec("tiny", rank=4, alpha=8, targets=("all-linear",))
 

@@ -26,7 +26,6 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from fedse.adapters.base import spec_of
-from fedse.bench.bare_flower import bare_deployment, bare_simulation, submit_bare
 from fedse.config.schema import Config
 from fedse.events import read_events
 from fedse.flower.ops.deployment import deployed
@@ -35,6 +34,7 @@ from fedse.flower.ops.superlink import START_SECONDS, submit_command
 from fedse.processes.cpu_time import cpu_seconds
 from fedse.processes.group import Processes
 from fedse.store.run_folder import create_run
+from research.bench.bare_flower import bare_deployment, bare_simulation, submit_bare
 
 SITES = "worker"
 """What the names of the processes begin with that play and train."""

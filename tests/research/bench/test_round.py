@@ -17,11 +17,12 @@ needs("flwr", "psutil", "cryptography")
 from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
 
 from fedse.adapters.base import spec_of
-from fedse.bench import round as bench
-from fedse.bench.bare_app import APP, write_bare_app
-from fedse.bench.round import RoundBench, RoundCost, costs, pause, smallest_experiment
 from fedse.cli.app import start
 from fedse.processes.group import Processes
+from research.bench import round as bench
+from research.bench.__main__ import app
+from research.bench.bare_app import APP, write_bare_app
+from research.bench.round import RoundBench, RoundCost, costs, pause, smallest_experiment
 
 
 @pytest.mark.parametrize("megabytes", [0.05, 0.24, 2.0])
@@ -84,7 +85,7 @@ def test_a_bare_simulation_waits_as_long_as_ours_works(cores: int, monkeypatch):
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_small_round_is_measured(capfd):
-    assert start(["bench", "round", "--nodes", "2", "--rounds", "1", "--json"]) == 0
+    assert start(["round", "--nodes", "2", "--rounds", "1", "--json"], app) == 0
     result = json.loads(capfd.readouterr().out)
     assert (result["nodes"], result["megabytes"]) == (2, pytest.approx(0.24, abs=0.015))
     for side in (result["fedse"], result["bare"]):

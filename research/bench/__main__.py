@@ -1,6 +1,7 @@
-"""`fedse bench`: what fedse costs beside the bare tools, as ratios measured in one run."""
+"""What fedse costs beside the bare tools, as ratios measured in one run."""
 
 import json as json_format
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -10,21 +11,22 @@ from cyclopts import App, Parameter
 
 from fedse.adapters.base import base_path, initial_adapter, spec_of
 from fedse.api.checks import require_machine
-from fedse.cli.bench_rollout import (
+from fedse.cli.app import start
+from fedse.cli.display import Json
+from fedse.cli.run import Set
+from fedse.config.file import load_config
+from research.bench.policies import (
     in_process_rollouts,
     print_rollouts,
     require_plain_weights,
     served_rollouts,
     with_generate,
 )
-from fedse.cli.display import Json
-from fedse.cli.run import Set
-from fedse.config.file import load_config
 
 if TYPE_CHECKING:
-    from fedse.train.speed import FitSpeed
+    from research.bench.fit import FitSpeed
 
-app = App(name="bench", help_format="plaintext", help_epilogue="")
+app = App(name="python -m research.bench", help=__doc__, help_format="plaintext", help_epilogue="")
 
 Experiment = Annotated[
     Path, Parameter(help="The experiment: its [model], [engine] and [trainer] decide.")
@@ -54,7 +56,7 @@ def rollout(
     precision of [trainer], one batch of all episodes per turn. The in-process engine has no server,
     so it is always measured against generate(), and against nothing else.
 
-    Example: fedse bench rollout my.toml --episodes 32
+    Example: python -m research.bench rollout my.toml --episodes 32
     """
     config = load_config(experiment, set_)
     served = config.engine.type == "vllm"
@@ -84,12 +86,12 @@ def train(
 
     The bare loop is what PEFT's guide shows: whole batches, all logits.
 
-    Example: fedse bench train my.toml --lessons 16
+    Example: python -m research.bench train my.toml --lessons 16
     """
     config = load_config(experiment, set_)
     from fedse.agent.loaded import prepare_torch
     from fedse.train.lora import trainer_for
-    from fedse.train.speed import measure_fit, synthetic_lessons
+    from research.bench.fit import measure_fit, synthetic_lessons
 
     prepare_torch(config.trainer.threads)
     base, spec = base_path(config.model.base), spec_of(config)
@@ -117,9 +119,9 @@ def merge(
 
     Ours also checks every adapter and clips it at the median.
 
-    Example: fedse bench merge --megabytes 84 --clients 10
+    Example: python -m research.bench merge --megabytes 84 --clients 10
     """
-    from fedse.bench.merge import bench_merge
+    from research.bench.merge import bench_merge
 
     with tempfile.TemporaryDirectory(prefix="fedse-bench-") as folder:
         result = bench_merge(Path(folder), megabytes=megabytes, clients=clients)
@@ -146,10 +148,10 @@ def one_round(
     Both run on this machine, as a deployment with TLS and node keys unless it is to be a
     simulation. Playing and training are left out of the ratio.
 
-    Example: fedse bench round --nodes 5 --rounds 3
+    Example: python -m research.bench round --nodes 5 --rounds 3
     """
     require_machine("simulation" if simulation else "deployment")
-    from fedse.bench.round import bench_round, summary
+    from research.bench.round import bench_round, summary
 
     with tempfile.TemporaryDirectory(prefix="fedse-bench-") as folder:
         result = bench_round(
@@ -185,3 +187,7 @@ def _print_fit(speed: "FitSpeed", json: bool) -> None:
     for name, pace in (("fedse", speed.fit), ("bare", speed.bare)):
         print(f"{name:6} {pace.tokens} tokens at {pace.tokens_per_second:.1f} a second")
     print(f"ratio  {speed.ratio:.3f}; {padding:.0%} of what fedse computed was padding")
+
+
+if __name__ == "__main__":
+    sys.exit(start(sys.argv[1:], app))

@@ -1,4 +1,4 @@
-"""`fedse bench rollout`: a policy as the experiment sets it up, and what is told of its pace."""
+"""A policy as the experiment sets it up, and what is shown of its pace."""
 
 import json as json_format
 import tempfile
@@ -15,9 +15,9 @@ from fedse.events import silent
 from fedse.types import Adapter
 
 if TYPE_CHECKING:
-    from fedse.bench.pace import RolloutBench
     from fedse.engine.client import EngineClient
     from fedse.engine.policy import ServedPolicy
+    from research.bench.pace import RolloutBench
 
 
 @contextmanager
@@ -54,7 +54,7 @@ def served_rollouts(
     config: Config, seeds: Sequence[int], new_tokens: int, **sizes: int
 ) -> "Iterator[RolloutBench]":
     """One per seed: through fedse, and with the bare server."""
-    from fedse.bench.rollout import bench_rollout, complete_by_name
+    from research.bench.rollout import bench_rollout, complete_by_name
 
     adapter = initial_adapter(spec_of(config), seed=0)
     with served_policy(config, adapter, new_tokens=new_tokens) as (policy, client):
@@ -72,7 +72,7 @@ def in_process_rollouts(
     """One per seed: through fedse, in this process."""
     from fedse.agent.hf import HFPolicy, engine_for
     from fedse.agent.loaded import prepare_torch
-    from fedse.bench.generate import bench_lock_step
+    from research.bench.generate import bench_lock_step
 
     prepare_torch(config.trainer.threads)
     spec, place = spec_of(config), config.trainer
@@ -95,7 +95,7 @@ def require_plain_weights(config: Config) -> None:
     """An adapter can be merged into the weights that [trainer] asks for."""
     if config.trainer.precision == "4bit":
         raise ConfigError(
-            "fedse bench rollout --generate merges an adapter, and trainer.precision is '4bit'",
+            "rollout --generate merges an adapter, and trainer.precision is '4bit'",
             hint='set precision = "bfloat16" in the [trainer] section',
         )
 
@@ -105,7 +105,7 @@ def with_generate(
 ) -> "list[RolloutBench]":
     """The results, each with the pace of transformers' generate() on its episodes."""
     from fedse.agent.loaded import load_base, prepare_torch
-    from fedse.bench.generate import beside_generate
+    from research.bench.generate import beside_generate
 
     place = config.trainer
     prepare_torch(place.threads)

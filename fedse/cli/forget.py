@@ -1,4 +1,4 @@
-"""`fedse site forget` and `fedse site retrain-without`: a person or case, and what came of it."""
+"""`fedse privacy forget`: a person or case, what came of it, and an adapter without it."""
 
 import json as json_format
 import os
@@ -46,21 +46,51 @@ def forget(
     *,
     home: HomeOption = HERE,
     dry_run: Annotated[bool, Parameter(help="Change nothing, only count.")] = False,
+    retrain: Annotated[
+        bool, Parameter(help="Then make an adapter for this site from what is left.")
+    ] = False,
+    from_newest: Annotated[
+        bool,
+        Parameter(help="With --retrain: begin with the newest adapter, whatever it carries."),
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Remove everything stored here about a person or case, and say which adapters came of it.
+    """Remove everything stored here about a person or case, and list the adapters made from it.
 
     Episodes go from the database and its log, and no task about that person is played again. The
-    ledger gets a line without the name. Adapters that were sent cannot be called back.
+    ledger gets a line without the name. Adapters that were sent cannot be called back. With
+    --retrain the site gets an adapter that cannot carry what was forgotten, which `fedse site
+    adapter` compares with the others; nothing is sent, and no answer that was given changes.
 
-    Example: fedse site forget "Ada Quill" --dry-run
+    Example: fedse privacy forget "Ada Quill" --dry-run
     """
     require_flower()
     from fedse.federation.home import open_home
 
-    opened = open_home(home)
-    name, member = _read(subject), opened.config.client(opened.card.site)
-    with _idle(opened, "forget SUBJECT"), closing(make_env(member.env, member.options)) as env:
+    _require_options(dry_run=dry_run, retrain=retrain, from_newest=from_newest)
+    opened, name = open_home(home), _read(subject)
+    told = _removed(opened, name, dry_run=dry_run)
+    made = _retrained(opened, name, newest=from_newest) if retrain else None
+    if json:
+        more = {} if made is None else {"retrained": _retrained_facts(made)}
+        print(json_format.dumps({**_facts(told, dry_run=dry_run), **more}))
+        return
+    print("\n".join(_lines(told, home, dry_run=dry_run)))
+    if made:
+        print("\n".join(_retrained_lines(made, home)))
+
+
+def _require_options(*, dry_run: bool, retrain: bool, from_newest: bool) -> None:
+    if (dry_run and retrain) or (from_newest and not retrain):
+        raise ConfigError(
+            "--retrain changes something, and --from-newest belongs to it",
+            hint="fedse privacy forget SUBJECT --retrain --from-newest",
+        )
+
+
+def _removed(opened: "Home", name: str, *, dry_run: bool) -> Forgotten:
+    member = opened.config.client(opened.card.site)
+    with _idle(opened), closing(make_env(member.env, member.options)) as env:
         own = {"subject_of": partial(subject_of, env), "seal": _seal(opened)}
         with closing(Buffer(opened.path / "buffer.db", **own)) as buffer:
             if dry_run:
@@ -73,64 +103,39 @@ def forget(
             f"environment {member.env} does not say whom a task is about",
             hint="give it a method subject(task) that returns the name",
         )
-    if json:
-        print(json_format.dumps(_facts(told, dry_run=dry_run)))
-    else:
-        print("\n".join(_lines(told, home, dry_run=dry_run)))
+    return told
 
 
-def retrain(
-    subject: Subject,
-    /,
-    *,
-    home: HomeOption = HERE,
-    from_newest: Annotated[
-        bool, Parameter(help="Begin with the federation's newest adapter, whatever it carries.")
-    ] = False,
-    json: Json = False,
-) -> None:
-    """Make an adapter for this site from what is left after a person or case was forgotten.
-
-    It begins with an adapter that cannot carry what was forgotten. `fedse site adapter` compares it
-    with the others; nothing is sent, and no answer that was given changes.
-
-    Example: fedse site retrain-without "Ada Quill"
-    """
+def _retrained(opened: "Home", name: str, *, newest: bool) -> Retrained:
     require_flower_and_model()
-    from fedse.federation.home import open_home
     from fedse.site.open import open_site
 
-    opened = open_home(home)
-    with (
-        _idle(opened, "retrain-without SUBJECT"),
-        acting_engine(opened.config, opened.path / "engine", silent),
-    ):
+    with _idle(opened), acting_engine(opened.config, opened.path / "engine", silent):
         site = open_site(opened.config, opened.card.site, opened.path, clock=time.time)
         with closing(site.buffer):
-            given = (_read(subject), site, opened.config, opened.path)
-            made = retrain_without(*given, newest=from_newest)
-    _print_retrained(made, home, json=json)
+            return retrain_without(name, site, opened.config, opened.path, newest=newest)
 
 
-def _print_retrained(made: Retrained, home: Path, *, json: bool) -> None:
-    if json:
-        facts = {"start": made.start.round, "start_adapter": made.start.adapter.digest}
-        counts = {"clean": made.clean, "lessons": made.lessons, "steps": made.steps}
-        print(json_format.dumps({**facts, **counts, "adapter": made.adapter.digest}))
-        return
+def _retrained_facts(made: Retrained) -> dict[str, Any]:
+    facts = {"start": made.start.round, "start_adapter": made.start.adapter.digest}
+    counts = {"clean": made.clean, "lessons": made.lessons, "steps": made.steps}
+    return {**facts, **counts, "adapter": made.adapter.digest}
+
+
+def _retrained_lines(made: Retrained, home: Path) -> Iterator[str]:
     carries = "cannot carry what was forgotten" if made.clean else "MAY CARRY what was forgotten"
     after = f"adapter after round {made.start.round}" if made.start.round else "first adapter"
-    print(f"start    the federation's {after}, which {carries}")
-    print(f"trained  {counted(made.steps, 'step')} on {counted(made.lessons, 'lesson')} left here")
-    print(f"kept     {home / FOLDER / RETRAINED}, adapter {made.adapter.digest[:SHORT]}")
-    print("sent     nothing; the next answer learns from what is left, too")
-    print(f"next     fedse site adapter --out best --home {home}")
+    yield f"start    the federation's {after}, which {carries}"
+    yield f"trained  {counted(made.steps, 'step')} on {counted(made.lessons, 'lesson')} left here"
+    yield f"kept     {home / FOLDER / RETRAINED}, adapter {made.adapter.digest[:SHORT]}"
+    yield "sent     nothing; the next answer learns from what is left, too"
+    yield f"next     fedse site adapter --out best --home {home}"
 
 
 def _read(subject: str) -> str:
     name = sys.stdin.readline().rstrip("\n") if subject == "-" else subject
     if not name.strip():
-        raise ConfigError("the name is empty", hint="fedse site forget NAME")
+        raise ConfigError("the name is empty", hint="fedse privacy forget NAME")
     return name
 
 
@@ -138,8 +143,9 @@ def _seal(opened: "Home") -> Any:
     return seal_for(opened.path, opened.config.storage, os.environ)
 
 
-def _idle(opened: "Home", what: str) -> Any:
-    again = f"stop it (Ctrl-C, or its service), then: fedse site {what} --home {opened.path}"
+def _idle(opened: "Home") -> Any:
+    stop = "stop it (Ctrl-C, or its service), then"
+    again = f"{stop}: fedse privacy forget SUBJECT --home {opened.path}"
     return locked(opened.path, busy=f"a site takes part with the home {opened.path}", hint=again)
 
 
@@ -201,7 +207,7 @@ def _descent_lines(told: Forgotten, home: Path) -> Iterator[str]:
         yield f"outbox   answers to rounds {rounds} stay until later rounds replace them"
     if sent:
         yield "Adapters that were sent cannot be called back. What can be done:"
-        again = f"fedse site retrain-without SUBJECT --home {home}"
+        again = f"fedse privacy forget SUBJECT --retrain --home {home}"
         yield f"  make an adapter without it, for this site: {again}"
         yield "  ask the coordinator to delete the adapters above and those of later rounds, and to"
         yield "  begin again with the adapter of a round before the first of them"

@@ -1,4 +1,4 @@
-"""`fedse site privacy`: what adapters that left a site may tell about one of its units."""
+"""`fedse privacy budget`: what adapters that left a site may tell about one of its units."""
 
 import json as json_format
 import os
@@ -19,12 +19,12 @@ from fedse.store.buffer import Buffer
 from fedse.store.buffer_key import seal_for
 
 
-def privacy(*, home: HomeOption = HERE, json: Json = False) -> None:
+def budget(*, home: HomeOption = HERE, json: Json = False) -> None:
     """Show what was spent of the site's privacy budget, for what, and what is left.
 
     The budget is that of [privacy] in site.toml. It counts over all experiments and is never reset.
 
-    Example: fedse site privacy --home site
+    Example: fedse privacy budget --home site
     """
     require_flower()
     from fedse.federation.home import open_home

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import tomlkit
 
-from fedse.bench.bare_app import write_bare_app
 from fedse.federation.keys import Identity, make_identity, make_node_key
 from fedse.flower.ops.commands import command, environment, healthy
 from fedse.flower.ops.deployment import SitePlace, node_arguments, register
@@ -21,6 +20,7 @@ from fedse.flower.ops.superlink import (
 )
 from fedse.ports import free_ports
 from fedse.processes.group import Processes
+from research.bench.bare_app import write_bare_app
 
 
 @contextmanager

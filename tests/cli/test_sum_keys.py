@@ -6,7 +6,7 @@ from tests.needs import needs
 
 needs("cryptography", "Crypto")
 
-from fedse.cli.members import parse_keys
+from fedse.cli.sum_keys import parse_keys
 from fedse.errors import ConfigError
 from fedse.secure_sum.directory import parse_directory
 

@@ -7,11 +7,11 @@ from functools import partial
 import httpx
 
 from fedse.agent.policy import Policy
-from fedse.bench.pace import RolloutBench, measured, pace_of, requests_of
-from fedse.bench.talk import Talk
 from fedse.method.own_pace import rollout_at_own_pace
 from fedse.method.rollout import choose_games
 from fedse.types import Trajectory
+from research.bench.pace import RolloutBench, measured, pace_of, requests_of
+from research.bench.talk import Talk
 
 STEP_SECONDS = 600.0
 

@@ -9,10 +9,10 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from fedse.agent.policy import Policy
-from fedse.bench.pace import RolloutBench, TurnRequest, measured, pace_of, requests_of
-from fedse.bench.talk import Talk
 from fedse.method.rollout import choose_games, rollout
 from fedse.types import Trajectory
+from research.bench.pace import RolloutBench, TurnRequest, measured, pace_of, requests_of
+from research.bench.talk import Talk
 
 
 def bench_lock_step(policy: Policy, *, episodes: int, turns: int, seed: int) -> RolloutBench:
