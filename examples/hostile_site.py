@@ -16,7 +16,7 @@ from fedse.cli.app import start
 from fedse.config.schema import Config
 from fedse.flower.ops import serve_site
 from fedse.method.site import Site
-from fedse.protocol import Request, SiteReply
+from fedse.protocol import Question, SiteReply
 from fedse.site import worker
 from fedse.types import ClientStats
 
@@ -41,7 +41,7 @@ def cut_short(adapter: np.ndarray, header: bytes) -> bytes:
 POISONS = (not_a_number, a_million_times, cut_short)
 
 
-def poisoned(request: Request, data: bytes, site: Site, config: Config, **_: Any) -> SiteReply:
+def poisoned(request: Question, data: bytes, site: Site, config: Config, **_: Any) -> SiteReply:
     """The answer in place of the honest one; no fault is admitted."""
     header = site.spec.header
     adapter = np.frombuffer(data, "<f4", offset=len(header))
@@ -53,7 +53,7 @@ def poisoned(request: Request, data: bytes, site: Site, config: Config, **_: Any
 def main(arguments: list[str]) -> int:
     """Takes part as `fedse site start` does, with this program in place of the worker."""
     if arguments[0] == AS_WORKER:
-        worker.handle_request = poisoned
+        worker.answer = poisoned
         return worker.main(arguments[1:])
     honest = serve_site.worker_command
 

@@ -101,7 +101,7 @@ from .method.site import Play as Play
 from .method.site import Site as Site
 from .protocol import Ask as Ask
 from .protocol import Delivery as Delivery
-from .protocol import Request as Request
+from .protocol import Question as Question
 from .protocol import SiteReply as SiteReply
 from .results.alarms import Alarm as Alarm
 from .results.arms import Arm as Arm

@@ -1,52 +1,89 @@
-"""The messages between server and sites, for any transport: the one module both import."""
+"""The messages between server and sites, for any transport: the one module both import.
 
-from collections.abc import Collection, Iterable
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+A question names what it is about and its kind; one message travels beside it, and at most one with
+the reply. What these are, and how long they can be, is in the table of kinds: a transport needs to
+know nothing else about a question.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Literal, NamedTuple, Protocol, get_args
 
 from fedse.committed import Exclusion, ExclusionKind
 from fedse.faults import Fault
-from fedse.types import Adapter, ClientStats, Record
+from fedse.types import ClientStats, Record
 
 UNNAMED = -1
 
-
-class Request(Record):
-    """What a client is asked to do; the adapter travels beside it."""
-
-    experiment: str
-    round: int
-    agreed: str
-    """Digest of the settings all members share; a client refuses any other."""
-    spec: str
-    """Identity of the adapter spec, base model included; a client refuses any other."""
-    adapter: str
-    """Digest of the adapter that travels beside it."""
-    train: bool
-    evaluate: bool
-    validate_only: bool = False
-    """Only the games that decide whether the adapter is accepted are played."""
-
-
 SumStage = Literal["shares", "masked", "survivors", "unmask"]
-"""The stages of a secure sum after the first, in which keys come in the place of an adapter."""
+"""The stages of a secure sum after the first, in which keys are sent in place of an adapter."""
+Kind = Literal["train", "evaluate", "validate", SumStage]
+"""train: play, learn and vote. evaluate: measure without learning. validate: play the games that
+decide whether an adapter is accepted."""
+SUM_STAGES = frozenset(get_args(SumStage))
 
 
-class StageRequest(Record):
-    """What a client is asked in a stage of a secure sum; the stage's message travels beside it."""
+class Question(Record):
+    """What a site is asked, durable under experiment, round and kind at both ends."""
 
     experiment: str
     round: int
     agreed: str
+    """Digest of the settings all members share; a site refuses any other."""
     spec: str
+    """Identity of the adapter spec, base model included; a site refuses any other."""
     adapter: str
-    """Digest of the global adapter of the round."""
-    stage: SumStage
+    """Digest of the adapter that the question is about."""
+    kind: Kind
+    evaluate: bool = False
+    """The adapter plays held-out games, before it is trained if it is."""
+
+    @property
+    def trains(self) -> bool:
+        return self.kind == "train"
 
 
-def largest_stage_bytes(members: int) -> int:
-    """No message of a sum's stages is longer, but a masked update: the longest has all shares."""
-    # Measured: 640 bytes of keys per member, 110 of shares per pair.
-    return 4096 + 1024 * members + 160 * members**2
+class Sizes(NamedTuple):
+    """What the largest message of an experiment depends on."""
+
+    adapter: int
+    """Bytes of the adapter, or of the part of it that travels."""
+    members: int
+
+
+def _adapter(sizes: Sizes) -> int:
+    return sizes.adapter
+
+
+def _vote(sizes: Sizes) -> int:
+    """An adapter, or signed keys in its place, which have some 600 bytes."""
+    return max(sizes.adapter, 4096)
+
+
+def _message(sizes: Sizes) -> int:
+    """The longest message of a sum has all shares: 640 bytes of keys per member, 110 per pair."""
+    return 4096 + 1024 * sizes.members + 160 * sizes.members**2
+
+
+def _nothing(sizes: Sizes) -> int:
+    return 0
+
+
+class KindSizes(NamedTuple):
+    """The most bytes that travel beside a question of a kind, and with its reply."""
+
+    down: Callable[[Sizes], int]
+    up: Callable[[Sizes], int]
+
+
+KINDS: Mapping[Kind, KindSizes] = {
+    "train": KindSizes(down=_adapter, up=_vote),
+    "evaluate": KindSizes(down=_adapter, up=_nothing),
+    "validate": KindSizes(down=_adapter, up=_nothing),
+    "shares": KindSizes(down=_message, up=_message),
+    "masked": KindSizes(down=_message, up=_adapter),
+    "survivors": KindSizes(down=_message, up=_message),
+    "unmask": KindSizes(down=_message, up=_message),
+}
 
 
 class SiteReply(NamedTuple):
@@ -54,19 +91,19 @@ class SiteReply(NamedTuple):
 
     stats: ClientStats
     adapter: bytes | None = None
-    """None = no vote."""
+    """Or what else the kind of question is answered with; None = nothing, such as no vote."""
     fault: Fault = Fault.NONE
     client: int = UNNAMED
-    """Place of the client among all members' names in sorted order."""
+    """Place of the site among all members' names in sorted order."""
 
 
 class Delivery(NamedTuple):
-    """What the server has received from one client."""
+    """What the server has received from one site."""
 
     client: str
     stats: ClientStats
     adapter: bytes | None = None
-    """None = no vote."""
+    """As in the reply."""
     exclusion: Exclusion | None = None
     """Why the reply cannot be used; None = it can."""
 
@@ -82,19 +119,8 @@ def undelivered(client: str, kind: ExclusionKind, reason: str) -> Delivery:
 
 
 class Ask(Protocol):
-    """Asks all members but `skip`; yields what arrives before the deadline, in any order."""
+    """Asks these members; yields what arrives before the deadline, in any order."""
 
     def __call__(
-        self, request: Request, adapter: Adapter, *, skip: Collection[str] = ()
+        self, question: Question, body: bytes, *, of: Collection[str]
     ) -> Iterable[Delivery]: ...
-
-
-@runtime_checkable
-class AsksStages(Protocol):
-    """An `Ask` that can also pass on the stages of a secure sum."""
-
-    def ask_stage(
-        self, request: StageRequest, data: bytes, *, of: Collection[str]
-    ) -> Iterable[Delivery]:
-        """Asks these members; what a member answers is in the place of a delivery's adapter."""
-        ...

@@ -28,7 +28,7 @@ import psutil
 from fedse.adapters.base import initial_adapter, spec_of
 from fedse.config.file import dump_config
 from fedse.config.schema import Config
-from fedse.protocol import Request
+from fedse.protocol import Question
 from fedse.site.socket_client import ask_site
 from fedse.types import Adapter
 
@@ -93,13 +93,13 @@ def wait_until_ready(worker: Worker) -> None:
 
 def ask(worker: Worker, config: Config, adapter: Adapter) -> None:
     """The first round was answered, from the outbox if it had been before."""
-    request = Request(
+    request = Question(
         experiment=config.run.name,
         round=1,
         agreed=config.agreed_digest(),
         spec=adapter.spec.identity,
         adapter=adapter.digest,
-        train=True,
+        kind="train",
         evaluate=True,
     )
     reply = ask_site(

@@ -19,12 +19,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from fedse.drivers.secure_round import introduce_members
 
 from fedse.config.judging import EvalSection
 from fedse.config.schema import AggregateSection, ClientSection, Config, RolloutSection, RunSection
 from fedse.drivers.local import InProcess
 from fedse.drivers.loop import federate
-from fedse.drivers.secure_round import introduce_members
 from fedse.method.site import Site
 from fedse.protocol import Delivery, StageRequest
 from fedse.store.run import Run

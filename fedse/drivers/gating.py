@@ -8,25 +8,22 @@ best. In all at most as many as the gate tolerates.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from fedse.aggregate.agreement import Stance, far_away, least_agreeing, opposed
+from fedse.aggregate.agreement import Stance, far_away, least_agreeing, opposed, stances_of
+from fedse.aggregate.factors import request_bytes
 from fedse.aggregate.gate import GateVerdict, Harm, Won, harm_of, judge
 from fedse.committed import Exclusion, GateRecord
 from fedse.config.schema import Config
+from fedse.drivers.round import Merge, OpenRound
 from fedse.method.site import Merged
-from fedse.protocol import Ask, Delivery, Request
+from fedse.protocol import Delivery
 from fedse.seeds import seed_of
-from fedse.store.run import Run
 from fedse.types import Adapter
-
-Merge = Callable[[frozenset[str]], Merged]
-"""The merged adapter without the votes of these clients."""
-Stances = Callable[[Merged], Mapping[str, Stance]]
-"""How the votes of a merge stand to each other; nobody is asked about who is not in it."""
 
 
 class Gated(NamedTuple):
@@ -37,20 +34,29 @@ class Gated(NamedTuple):
     record: GateRecord
 
 
-def gate(panel: "PlayingSites", current: Adapter, merge: Merge, stances: Stances) -> Gated:
-    """The merge of as many votes as possible that the sites do not find worse than `current`."""
-    before = panel.play(current)
+def gate(r: OpenRound) -> OpenRound:
+    """The votes that the sites do not find worse than the adapter before count, or none."""
+    merged, record = gated(PlayingSites(r), r)
+    return replace(r, merged=merged, gate=record)
+
+
+def gated(panel: "PlayingSites", r: OpenRound) -> Gated:
+    """The merge of as many votes as possible that the sites do not find worse than before."""
+    before, merge = panel.play(r.current), r.merge
     whole = merge(frozenset())
     if not whole.voters:
         return Gated(whole, _record(panel.judge(before, whole.adapter), refused=False))
     suspects, kept = frozenset[str](), whole
     if panel.accuses:
-        suspects, kept = _without_harm(panel, current, whole, merge, stances(whole))
+        stances = stances_of(r.current, r.votes(whole))
+        suspects, kept = _without_harm(panel, r.current, whole, merge, stances)
     first = panel.judge(before, kept.adapter)
     if first.accepted:
         return Gated(_naming(kept, suspects), _record(first, refused=False))
     without = suspects
-    for _ in range(min(panel.liars, len(whole.voters) - 1) - len(suspects)):
+    # Where too few sites played to judge, nobody is to blame.
+    spare = min(panel.liars, len(whole.voters) - 1) - len(suspects) if first.sites else 0
+    for _ in range(spare):
         tried = [
             (panel.judge(before, merged.adapter), client, merged)
             for client in whole.voters
@@ -60,7 +66,7 @@ def gate(panel: "PlayingSites", current: Adapter, merge: Merge, stances: Stances
         without |= {client}
         if verdict.accepted:
             return Gated(_naming(merged, without), _record(verdict, refused=False))
-    stays = whole._replace(adapter=current, moments=panel.moments)
+    stays = whole._replace(adapter=r.current, moments=r.run.moments(r.index - 1))
     return Gated(stays, _record(first, refused=True))
 
 
@@ -98,26 +104,25 @@ def partway(start: Adapter, end: Adapter, share: float) -> Adapter:
 
 
 class PlayingSites:
-    """The sites that play a round's validation games: all but `skip`, `out` in quarantine."""
+    """The sites of a round, which play its validation games."""
 
-    def __init__(
-        self, run: Run, ask: Ask, index: int, skip: Collection[str], *, out: int = 0
-    ) -> None:
-        self._run, self._ask, self._index, self._skip = run, ask, index, skip
-        # Who is in quarantine is asked nothing, so there are as many fewer to beware of.
-        self.liars = max(0, run.config.gate.liars - out)
-        self.accuses = run.config.gate.accuse and self.liars > 0
-        self.extreme = run.config.gate.extreme
-        self.moments = run.moments(index - 1)
+    def __init__(self, r: OpenRound) -> None:
+        self._round, self._run = r, r.run
+        settings = r.run.config.gate
+        # A site in quarantine is asked nothing, so there are as many fewer liars to expect.
+        self.liars = max(0, settings.liars - len(r.out))
+        self.accuses = settings.accuse and self.liars > 0
+        self.extreme = settings.extreme
+        self._counted: dict[str, dict[str, Won]] = {}
 
     def suspected(self) -> Mapping[str, int]:
         """Client -> rounds so far in which its vote was left out."""
         excluded = (one for past in self._run.results() for one in past.excluded)
         return Counter(one.client for one in excluded if one.kind == "suspected")
 
-    def judge(self, before: dict[str, Won], adapter: Adapter) -> GateVerdict:
+    def judge(self, before: Mapping[str, Won], adapter: Adapter) -> GateVerdict:
         settings = self._run.config.gate
-        seed = seed_of(self._run.config.run.seed, "gate", self._index)
+        seed = seed_of(self._run.config.run.seed, "gate", self._round.index)
         after = self.play(adapter)
         return judge(before, after, liars=self.liars, level=settings.level, seed=seed)
 
@@ -130,22 +135,33 @@ class PlayingSites:
             self.play(whole),
             liars=self.liars,
             level=settings.level / self.liars,
-            seed=seed_of(self._run.config.run.seed, "harm", self._index),
+            seed=seed_of(self._run.config.run.seed, "harm", self._round.index),
         )
 
-    def play(self, adapter: Adapter) -> dict[str, Won]:
-        """How often each site won with `adapter`; what was counted once is not asked again."""
-        run = self._run
-        counted = {client: Won(*pair) for client, pair in run.validations(adapter.digest).items()}
-        if not counted:
-            request = _request(run, self._index, adapter)
-            counted = dict(_counts(self._ask(request, adapter, skip=self._skip), run.config))
-            run.record_validations(adapter.digest, counted)
-            won, played = (sum(one[i] for one in counted.values()) for i in (0, 1))
-            run.emit(
-                "gate.played", round=self._index, adapter=adapter.digest, won=won, played=played
-            )
-        return counted
+    def play(self, adapter: Adapter) -> Mapping[str, Won]:
+        """How often each site succeeded with `adapter`; no site is asked about it twice.
+
+        Sites that were away when the adapter was played with before are asked once in this round.
+        """
+        if adapter.digest not in self._counted:
+            self._counted[adapter.digest] = self._completed(adapter)
+        return self._counted[adapter.digest]
+
+    def _completed(self, adapter: Adapter) -> dict[str, Won]:
+        run, r = self._run, self._round
+        known = {client: Won(*pair) for client, pair in run.validations(adapter.digest).items()}
+        # Who was away then and has answered since; nobody waits for a site that is away still.
+        missing = [name for name in r.asked if name in r.answers and name not in known]
+        missing = missing if known else [*r.asked]
+        if not missing:
+            return known
+        question = r.question("validate", adapter)
+        deliveries = r.ask(question, request_bytes(adapter, run.config), of=missing)
+        counted = dict(_counts(deliveries, run.config))
+        run.record_validations(adapter.digest, counted)
+        won, played = (sum(one[i] for one in counted.values()) for i in (0, 1))
+        run.emit("gate.played", round=r.index, adapter=adapter.digest, won=won, played=played)
+        return {**known, **counted}
 
 
 def _counts(deliveries: Iterable[Delivery], config: Config) -> Iterable[tuple[str, Won]]:
@@ -155,19 +171,6 @@ def _counts(deliveries: Iterable[Delivery], config: Config) -> Iterable[tuple[st
             continue
         if 0 < stats.validation_played <= config.gate.episodes:
             yield delivery.client, Won(stats.validation_succeeded, stats.validation_played)
-
-
-def _request(run: Run, index: int, adapter: Adapter) -> Request:
-    return Request(
-        experiment=run.config.run.name,
-        round=index,
-        agreed=run.config.agreed_digest(),
-        spec=run.spec.identity,
-        adapter=adapter.digest,
-        train=False,
-        evaluate=False,
-        validate_only=True,
-    )
 
 
 def _record(verdict: GateVerdict, *, refused: bool) -> GateRecord:

@@ -5,8 +5,8 @@ No network, no Flower; the same loop and the same client code, so the same adapt
 
 import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
-from concurrent.futures import Future, as_completed
+from collections.abc import Collection, Iterator
+from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import get_context
@@ -15,16 +15,15 @@ from multiprocessing.synchronize import Lock
 from pathlib import Path
 from typing import Any
 
-from fedse.aggregate.factors import request_bytes
 from fedse.config.schema import Config
 from fedse.drivers.sites import OpenSite, Sites
 from fedse.drivers.worker_log import LOG, print_to
 from fedse.drivers.workers import Workers, worker_processes
 from fedse.errors import RunError
 from fedse.events import Emit, Fact
-from fedse.protocol import Ask, Delivery, Request, StageRequest
+from fedse.protocol import Ask, Delivery, Question
 from fedse.store.run import Run
-from fedse.types import Adapter, Clock
+from fedse.types import Clock
 
 
 class InProcess:
@@ -34,19 +33,11 @@ class InProcess:
         self._run, self._sites = run, Sites(run.config, run.path, clock, open_site)
 
     def __call__(
-        self, request: Request, adapter: Adapter, *, skip: Collection[str] = ()
+        self, question: Question, body: bytes, *, of: Collection[str]
     ) -> Iterator[Delivery]:
-        data = request_bytes(adapter, self._run.config)
-        for client in self._run.config.clients:
-            if client.name not in skip:
-                yield self._sites.answer(client.name, request, data, self._run.emit)
-
-    def ask_stage(
-        self, request: StageRequest, data: bytes, *, of: Collection[str]
-    ) -> Iterator[Delivery]:
-        """These clients' answers to a stage of a secure sum, one after another."""
-        for client in of:
-            yield self._sites.answer_stage(client, request, data)
+        for client in self._run.config.members:
+            if client in of:
+                yield self._sites.answer(client, question, body, self._run.emit)
 
     def close(self) -> None:
         """No file of a client is open any more."""
@@ -60,19 +51,10 @@ class AskWorkers:
         self._workers, self._config = workers, config
 
     def __call__(
-        self, request: Request, adapter: Adapter, *, skip: Collection[str] = ()
+        self, question: Question, body: bytes, *, of: Collection[str]
     ) -> Iterator[Delivery]:
-        data = request_bytes(adapter, self._config)
-        names = [client.name for client in self._config.clients if client.name not in skip]
-        return self._answers([self._workers.submit(_answer, n, request, data) for n in names])
-
-    def ask_stage(
-        self, request: StageRequest, data: bytes, *, of: Collection[str]
-    ) -> Iterator[Delivery]:
-        """These clients' answers to a stage of a secure sum, in any order."""
-        return self._answers([self._workers.submit(_answer_stage, n, request, data) for n in of])
-
-    def _answers(self, futures: Sequence[Future[Delivery]]) -> Iterator[Delivery]:
+        names = [name for name in self._config.members if name in of]
+        futures = [self._workers.submit(_answer, name, question, body) for name in names]
         for future in as_completed(futures):
             yield future.result()
 
@@ -125,15 +107,10 @@ def _prepare(
     _worker["events"], _worker["lock"] = events, lock
 
 
-def _answer(client: str, request: Request, data: bytes) -> Delivery:
+def _answer(client: str, question: Question, body: bytes) -> Delivery:
     def emit(event: str, /, **facts: Fact) -> None:
         with _worker["lock"]:
             _worker["events"].send((event, facts))
 
-    delivery: Delivery = _worker["sites"].answer(client, request, data, emit)
-    return delivery
-
-
-def _answer_stage(client: str, request: StageRequest, data: bytes) -> Delivery:
-    delivery: Delivery = _worker["sites"].answer_stage(client, request, data)
+    delivery: Delivery = _worker["sites"].answer(client, question, body, emit)
     return delivery

@@ -1,49 +1,32 @@
-"""The round loop every driver shares: ask the members, merge, commit, announce, repeat.
+"""The round loop every driver shares: go through the stages, commit, announce, repeat.
 
-A driver supplies one thing: a way to ask all members and receive their answers. So the local
-driver and a Flower deployment differ in transport only.
+A driver supplies one thing: a way to ask members and receive their answers. So the local driver
+and a Flower deployment differ in transport only.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from functools import reduce
 
 from fedse.adapters.base import initial_adapter
 from fedse.adapters.peft_folder import export_whole
+from fedse.aggregate.factors import request_bytes
 from fedse.aggregate.quarantine import StrikeHistory, quarantined, strike_history
-from fedse.committed import Exclusion, RoundResult
-from fedse.drivers.gathering import (
-    AskedRound,
-    Gather,
-    Gathered,
-    announce,
-    forget_inbox,
-    gather_adapters,
-    gather_sum,
-)
-from fedse.drivers.gating import PlayingSites, gate
-from fedse.drivers.replies import ExpectedReply, exclusion_of
-from fedse.errors import RunError
+from fedse.committed import RoundResult
+from fedse.drivers.collecting import exclusion_of, forget_inbox
+from fedse.drivers.round import OpenRound
+from fedse.drivers.stages import record_evaluation, stages_of
 from fedse.ledger.chain import Ledger
 from fedse.ledger.record import note_end, note_round, run_ledger
-from fedse.method.site import Merged
-from fedse.protocol import Ask, Delivery, Request
+from fedse.protocol import Ask
 from fedse.results.alarms import round_alarms
 from fedse.store.retention import keep_newest_rounds
 from fedse.store.run import Run
-from fedse.types import Adapter, ClientStats, Clock
+from fedse.types import Adapter, Clock
 
 
 def federate(run: Run, ask: Ask, *, clock: Clock, timer: Clock = time.monotonic) -> Adapter:
     """All rounds are committed; returns the final global adapter. Goes on where it was stopped."""
-    gather = gather_sum if run.config.aggregate.secure else gather_adapters
-    return federate_by(gather, run, ask, clock=clock, timer=timer)
-
-
-def federate_by(
-    gather: Gather, run: Run, ask: Ask, *, clock: Clock, timer: Clock = time.monotonic
-) -> Adapter:
-    """As `federate`, with replies that are gathered in another way."""
-    rounds = run.config.run.rounds
+    rounds, stages = run.config.run.rounds, stages_of(run.config)
     run.begin(initial_adapter(run.spec, seed=run.config.run.seed))
     ledger = run_ledger(run, clock=clock)
     done = run.committed or 0
@@ -52,85 +35,35 @@ def federate_by(
         _export(run, index)
     past = strike_history(run.results())
     for index in range(done + 1, rounds + 1):
-        past = _with_pardons(past, run)
-        started, asked = timer(), _asked_round(run, index, past)
-        gathered = _gather(run, ask, asked, gather, past)
-        result = _decide(run, ask, asked, gathered, past)
+        started, past = timer(), _with_pardons(past, run)
+        run.emit("round.started", round=index, rounds=rounds)
+        opened = OpenRound(run, ask, index, run.adapter(index - 1), past)
+        closed = reduce(lambda r, stage: stage(r), stages, opened)
+        result = closed.result()
         _commit(run, ledger, result.model_copy(update={"seconds": timer() - started}))
         past = past.after(result)
     final = run.adapter(rounds)
-    _final_eval(run, ask, rounds, final, _with_pardons(past, run))
+    _measure_last(OpenRound(run, ask, rounds + 1, final, _with_pardons(past, run)))
     note_end(ledger, rounds, final.digest)
     run.emit("run.finished", rounds=rounds, adapter=final.digest)
     return final
 
 
-def _final_eval(run: Run, ask: Ask, rounds: int, final: Adapter, past: StrikeHistory) -> None:
-    out = _quarantined(run, past)
-    # A client that reported its result before an interruption answers again from its outbox.
-    if not run.config.eval.episodes or len(run.evals(rounds)) >= len(run.config.clients) - len(out):
+def _measure_last(r: OpenRound) -> None:
+    """The last adapter has played held-out games at every site that could be asked."""
+    run, config, rounds = r.run, r.run.config, r.index - 1
+    out = quarantined(r.past, config.members, limit=config.aggregate.strikes)
+    asked = [name for name in config.members if name not in out]
+    # A site that reported its result before an interruption answers again from its outbox.
+    if not config.eval.episodes or len(run.evals(rounds)) >= len(asked):
         return
     answered: set[str] = set()
-    expected = ExpectedReply(final, run.spec)
-    for delivery in ask(_request(run, rounds + 1, final, train=False), final, skip=out):
-        if delivery.client not in out and not exclusion_of(
-            run.config, delivery, answered, expected
-        ):
-            _record_eval(run, rounds, delivery.client, delivery.stats)
+    question = r.question("evaluate", r.current, evaluate=True)
+    for delivery in r.ask(question, request_bytes(r.current, config), of=asked):
+        known = delivery.client in asked and not delivery.exclusion
+        if known and not exclusion_of(config, delivery, answered, lambda adapter: ""):
+            record_evaluation(run, rounds, delivery.client, delivery.stats)
             answered.add(delivery.client)
-
-
-def _asked_round(run: Run, index: int, past: StrikeHistory) -> AskedRound:
-    current = run.adapter(index - 1)
-    return AskedRound(
-        round=index,
-        current=current,
-        request=_request(run, index, current, train=True),
-        skip={*_quarantined(run, past), *_still_to_join(run, index)},
-        stale=past.adapters - {current.digest},
-    )
-
-
-def _gather(run: Run, ask: Ask, asked: AskedRound, gather: Gather, past: StrikeHistory) -> Gathered:
-    """The replies of a round; members in quarantine are not asked and have their reason."""
-    run.emit("round.started", round=asked.round, rounds=run.config.run.rounds)
-    out = list(_quarantined(run, past).values())
-    for fault in out:
-        announce(run, asked.round, Delivery(fault.client, ClientStats(), exclusion=fault))
-    gathered = gather(run, ask, asked)
-    run.emit("aggregate.started", round=asked.round, answers=len(gathered.stats))
-    return gathered._replace(faults=[*out, *gathered.faults])
-
-
-def _decide(
-    run: Run, ask: Ask, asked: AskedRound, gathered: Gathered, past: StrikeHistory
-) -> RoundResult:
-    """What the round comes to; its adapter is stored."""
-    index, current = asked.round, asked.current
-    if run.config.gate.episodes:
-        panel = PlayingSites(run, ask, index, asked.skip, out=len(_quarantined(run, past)))
-        merged, gated = gate(panel, current, gathered.merge, gathered.stances)
-    else:
-        merged, gated = gathered.merge(frozenset()), None
-    _record_evals(run, index - 1, merged, gathered.stats)
-    excluded = (*merged.excluded, *gathered.faults)
-    _require_enough(run, index, len(merged.voters) + len(merged.abstained), excluded)
-    return RoundResult(
-        index=index,
-        before=current.digest,
-        after=run.store(merged.adapter),
-        moments=tuple(run.store(moment) for moment in merged.moments),
-        voters=merged.voters,
-        abstained=merged.abstained,
-        excluded=excluded,
-        absent=_absent(run, index, {*gathered.stats, *merged.voters}, gathered.faults),
-        stats=dict(gathered.stats),
-        bytes_down=gathered.bytes_down,
-        bytes_up=gathered.bytes_up(merged),
-        seconds=0.0,
-        drift=gathered.drift(merged),
-        gate=gated,
-    )
 
 
 def _commit(run: Run, ledger: Ledger, result: RoundResult) -> None:
@@ -150,50 +83,6 @@ def _with_pardons(past: StrikeHistory, run: Run) -> StrikeHistory:
     return past._replace(pardons={one.client: one.after for one in run.pardons()})
 
 
-def _still_to_join(run: Run, index: int) -> set[str]:
-    return {client.name for client in run.config.clients if client.joins > index}
-
-
-def _quarantined(run: Run, past: StrikeHistory) -> dict[str, Exclusion]:
-    members = (client.name for client in run.config.clients)
-    return quarantined(past, members, limit=run.config.aggregate.strikes)
-
-
-def _request(run: Run, index: int, adapter: Adapter, *, train: bool) -> Request:
-    config = run.config
-    due = index == 1 or not train or (index - 1) % config.eval.every == 0
-    return Request(
-        experiment=config.run.name,
-        round=index,
-        agreed=config.agreed_digest(),
-        spec=run.spec.identity,
-        adapter=adapter.digest,
-        train=train,
-        evaluate=bool(config.eval.episodes) and due,
-    )
-
-
-def _record_evals(run: Run, round: int, merged: Merged, stats: Mapping[str, ClientStats]) -> None:
-    """The evaluations of the adapter after `round` are on record, but not from rejected replies."""
-    for one in merged.excluded:
-        run.emit("answer.excluded", round=round + 1, client=one.client, reason=one.text)
-    for client in sorted({*stats} - {one.client for one in merged.excluded}):
-        _record_eval(run, round, client, stats[client])
-
-
-def _record_eval(run: Run, round: int, client: str, stats: ClientStats) -> None:
-    if not stats.eval_played:
-        return
-    run.record_eval(round, client, stats)
-    run.emit(
-        "eval.recorded",
-        round=round,
-        client=client,
-        played=stats.eval_played,
-        won=stats.eval_succeeded,
-    )
-
-
 def _summary(result: RoundResult) -> dict[str, int | float | str]:
     return {
         "round": result.index,
@@ -209,23 +98,6 @@ def _summary(result: RoundResult) -> dict[str, int | float | str]:
 def _raise_alarms(run: Run, result: RoundResult) -> None:
     for name, text, then in round_alarms(result, run.config):
         run.emit("alarm.raised", round=result.index, alarm=name, text=text, next=then)
-
-
-def _require_enough(run: Run, index: int, valid: int, excluded: tuple[Exclusion, ...]) -> None:
-    needed = run.config.aggregate.min_clients
-    if valid < needed:
-        first = f"; {excluded[0].client}: {excluded[0].text}" if excluded else ""
-        raise RunError(
-            f"round {index} has {valid} valid answers, aggregate.min_clients is {needed}{first}",
-            hint=f"fix the cause, then: fedse resume {run.path}",
-        )
-
-
-def _absent(
-    run: Run, index: int, answered: set[str], faults: Sequence[Exclusion]
-) -> tuple[str, ...]:
-    expected = {client.name for client in run.config.clients} - _still_to_join(run, index)
-    return tuple(sorted(expected - answered - {fault.client for fault in faults}))
 
 
 def _export(run: Run, index: int) -> None:

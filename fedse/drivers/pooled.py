@@ -9,14 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedse.aggregate.factors import learned_part, request_bytes, travelling_spec
+from fedse.aggregate.factors import learned_part, travelling_spec
 from fedse.config.schema import Config
 from fedse.config.training import TrainSection
 from fedse.course import Course
 from fedse.drivers.sites import OpenSite, Sites
 from fedse.method.lessons import failures_for
 from fedse.method.site import Site
-from fedse.protocol import Delivery, Request
+from fedse.protocol import Delivery, Question
 from fedse.seeds import seed_of
 from fedse.store.moments_folder import MomentsFolder
 from fedse.store.run import Run
@@ -47,53 +47,50 @@ class Pooled:
         self._sites = Sites(run.config, run.path, clock, open_idle)
 
     def __call__(
-        self, request: Request, adapter: Adapter, *, skip: Collection[str] = ()
+        self, question: Question, body: bytes, *, of: Collection[str]
     ) -> Iterator[Delivery]:
-        data, self._together = request_bytes(adapter, self._run.config), request.train
-        names = [client.name for client in self._run.config.clients if client.name not in skip]
-        deliveries = [self._sites.answer(name, request, data, self._run.emit) for name in names]
-        sound = [delivery for delivery in deliveries if not delivery.exclusion]
-        if not request.train or not sound:
+        self._together, names = question.trains, [n for n in self._run.config.members if n in of]
+        deliveries = [self._sites.answer(name, question, body, self._run.emit) for name in names]
+        sound = [delivery.client for delivery in deliveries if not delivery.exclusion]
+        if not question.trains or not sound:
             yield from deliveries
             return
-        fitted = self._fit([delivery.client for delivery in sound], request, adapter)
+        fitted = self._fit(sound, question.round)
         for delivery in deliveries:
-            yield delivery if delivery.exclusion else self._with_adapter(delivery, fitted, request)
+            yield delivery if delivery.exclusion else self._with_adapter(delivery, fitted)
 
     def close(self) -> None:
         """No file of a client is open any more."""
         self._sites.close()
 
-    def _fit(self, clients: Sequence[str], request: Request, adapter: Adapter) -> Fitted | None:
-        config, round = self._run.config, request.round
+    def _fit(self, clients: Sequence[str], round: int) -> Fitted | None:
+        config, adapter = self._run.config, self._run.adapter(round - 1)
         lessons: list[Trajectory] = []
         failures: list[Trajectory] = []
         for client in clients:
             site = self._opened(client)
-            own = site.buffer.lessons(request.experiment, round, config.buffer.history)
+            own = site.buffer.lessons(config.run.name, round, config.buffer.history)
             lessons += (prepared := site.prepare(own))
             failed = failures_for(site.buffer, config, round=round, lessons=len(prepared))
             failures += site.prepare(failed)
         if not lessons:
             return None
-        seed = seed_of(self._run.config.run.seed, "pooled", request.round)
-        settings, arc = self.for_all.train_in(request.round), self.for_all.arc_in(request.round)
-        kept = self._moments.before(request.round) if settings.optimizer == "kept" else None
+        seed = seed_of(config.run.seed, "pooled", round)
+        settings, arc = self.for_all.train_in(round), self.for_all.arc_in(round)
+        kept = self._moments.before(round) if settings.optimizer == "kept" else None
         course = Course(arc, kept)
         fitted = self._opened(clients[0]).fit(
             adapter, [*lessons, *failures], settings, seed, course
         )
         if fitted.moments is not None:
-            self._moments.keep(request.round, fitted.moments)
+            self._moments.keep(round, fitted.moments)
         return fitted
 
     def _opened(self, client: str) -> Site:
         self._sites.site(client)
         return self._trainable[client]
 
-    def _with_adapter(
-        self, delivery: Delivery, fitted: Fitted | None, request: Request
-    ) -> Delivery:
+    def _with_adapter(self, delivery: Delivery, fitted: Fitted | None) -> Delivery:
         if fitted is None:
             return delivery._replace(adapter=None)
         learned = {"loss": fitted.loss, "steps": fitted.steps}

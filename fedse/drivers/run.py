@@ -20,7 +20,7 @@ def introduce(run: Path, homes: Mapping[str, Path]) -> None:
     """For a secure sum among clients of this machine: all have all public keys."""
     require_packages("aggregate.secure", "cryptography", "Crypto", extra="secure")
     # Optional packages are imported only where they are really needed.
-    from fedse.drivers.secure_round import introduce_members
+    from fedse.drivers.secure_merge import introduce_members
 
     introduce_members(run, homes)
 

@@ -1,15 +1,14 @@
 """The sites of this process, for drivers that need no network."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
 from fedse.config.schema import Config
-from fedse.errors import FedSEError, require_packages
+from fedse.errors import FedSEError
 from fedse.events import Emit
 from fedse.method.site import Site
-from fedse.protocol import Delivery, Request, SiteReply, StageRequest, undelivered
-from fedse.site.serve import serve
+from fedse.protocol import Delivery, Question, undelivered
+from fedse.site.answer import serve
 from fedse.types import Clock
 
 
@@ -54,34 +53,21 @@ class Sites:
         self._open[client] = site
         return site
 
-    def answer(self, client: str, request: Request, data: bytes, emit: Emit) -> Delivery:
-        """The client's answer; the failure of a client is data and does not end the round."""
+    def answer(self, client: str, question: Question, body: bytes, emit: Emit) -> Delivery:
+        """The site's answer; the failure of a site is data and does not end the round."""
         if client not in self._open:
-            emit("site.opening", client=client, round=request.round)
-        return _delivered(
-            client, lambda: serve(request, data, self.site(client), self._config, emit=emit)
-        )
-
-    def answer_stage(self, client: str, request: StageRequest, data: bytes) -> Delivery:
-        """The client's answer to a stage of a secure sum; its failure is data, too."""
-        require_packages("aggregate.secure", "cryptography", "Crypto", extra="secure")
-        from fedse.site.secure_stage import serve_stage
-
-        return _delivered(
-            client, lambda: serve_stage(request, data, self.site(client), self._config)
-        )
+            emit("site.opening", client=client, round=question.round)
+        try:
+            reply = serve(question, body, self.site(client), self._config, emit=emit)
+        except FedSEError as error:
+            hint = f"; next: {error.hint}" if error.hint else ""
+            return undelivered(client, "failed", f"{error}{hint}")
+        if reply.fault:
+            emit("answer.abstained", client=client, reason=reply.fault.words)
+        return Delivery(client, reply.stats, reply.adapter)
 
     def close(self) -> None:
         """No file of a client is open any more."""
         for site in self._open.values():
             site.buffer.close()
         self._open.clear()
-
-
-def _delivered(client: str, answer: Callable[[], SiteReply]) -> Delivery:
-    try:
-        reply = answer()
-    except FedSEError as error:
-        hint = f"; next: {error.hint}" if error.hint else ""
-        return undelivered(client, "failed", f"{error}{hint}")
-    return Delivery(client, reply.stats, reply.adapter)

@@ -6,7 +6,6 @@ named. Flower sends the text of an exception to the server, so only one fixed te
 """
 
 import secrets
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -22,7 +21,7 @@ PATIENCE = 60.0
 # A worker that dies this often over one request does not die by accident.
 TRIES = 5
 # Bytes from this site's own worker; what of it may leave is bounded at the server.
-LARGEST_MASKED, SMALL_REPLY = 1 << 31, 1 << 12
+LARGEST_REPLY = 1 << 31
 
 app = ClientApp()
 
@@ -39,27 +38,19 @@ def train(message: Message, context: Context) -> Message:
 
 def forward(message: Message, context: Context) -> RecordDict:
     """What the site's worker answers to this message."""
-    request, adapter = read_request(message.content)
+    request, body = read_request(message.content)
     socket, client = _worker(context)
     ask = partial(
         ask_site,
         socket,
         request,
-        adapter,
+        body,
         client=client,
-        max_reply_bytes=_largest_reply(request, adapter),
+        max_reply_bytes=LARGEST_REPLY,
         timeout=message.metadata.ttl,
     )
     salt = LEAST_SALT + secrets.randbelow(LEAST_SALT)
     return reply_content(ask_until_served(ask, patience=PATIENCE, tries=TRIES), salt=salt)
-
-
-def _largest_reply(request: Mapping[str, object], adapter: bytes) -> int:
-    """A trained adapter has exactly the size of the one that was sent; keys in its place few bytes.
-
-    To a stage of a secure sum a few kilobytes are answered with a masked update.
-    """
-    return LARGEST_MASKED if "stage" in request else max(len(adapter), SMALL_REPLY)
 
 
 def _worker(context: Context) -> tuple[Path, int | None]:

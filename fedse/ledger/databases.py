@@ -13,6 +13,7 @@ from fedse.errors import StoreError, boundary
 from fedse.ledger.entries import AnswerEntry, OutboxKey, PardonEntry, answer_entry
 from fedse.protocol import SiteReply
 from fedse.store.database import damaged, open_database, parse_row
+from fedse.store.outbox import TRAIN
 from fedse.types import ClientStats
 
 
@@ -34,8 +35,11 @@ def granted_pardons(database: Path) -> dict[tuple[str, int], PardonEntry]:
 
 def outbox_answers(database: Path, *, skip: set[OutboxKey] | None = None) -> Iterator[AnswerEntry]:
     """The finished answers in a buffer, the oldest round first; one adapter in memory at a time."""
-    keys = _rows(database, "SELECT experiment, round, request FROM outbox ORDER BY round")
-    for experiment, round, request in keys:
+    kind = _kind_column(database)
+    keys = _rows(
+        database, f"SELECT experiment, round, request, {kind} FROM outbox ORDER BY round, {kind}"
+    )
+    for experiment, round, request, asked in keys:
         key = (str(experiment), int(round), str(request))
         if key in (skip or ()):
             continue
@@ -46,7 +50,8 @@ def outbox_answers(database: Path, *, skip: set[OutboxKey] | None = None) -> Ite
                 entry = answer_entry(key, reply, received=None, bytes_down=None)
             except ValidationError as error:
                 raise damaged(database, f"the answer of round {round}") from error
-            described = {} if adapter is not None else _described(database, key)
+            is_whole = adapter is not None or asked != TRAIN
+            described = {} if is_whole else _described(database, key)
             yield entry.model_copy(update=described)
 
 
@@ -73,10 +78,19 @@ def outbox_rounds(database: Path) -> set[tuple[str, int]]:
 
 
 def finished_rounds(database: Path, experiment: str, *, after: int) -> dict[int, ClientStats]:
-    """What a client counted in its finished answers to the rounds after that one."""
-    query = "SELECT round, stats FROM outbox WHERE experiment = ? AND round > ? ORDER BY round"
+    """What a site counted in its work on the rounds after that one, not on a gate's questions."""
+    query = (
+        "SELECT round, stats FROM outbox WHERE experiment = ? AND round > ?"
+        f" AND {_kind_column(database)} != 'validate' ORDER BY round, {_kind_column(database)}"
+    )
     found = _rows(database, query, (experiment, after))
     return {int(round): parse_row(ClientStats, stats, database) for round, stats in found}
+
+
+def _kind_column(database: Path) -> str:
+    """Of a file that no newer version has opened yet, every answer may be a vote."""
+    named = _rows(database, "SELECT 1 FROM pragma_table_info('outbox') WHERE name = 'kind'")
+    return "kind" if named else f"'{TRAIN}'"
 
 
 def _described(database: Path, key: OutboxKey) -> dict[str, Any]:

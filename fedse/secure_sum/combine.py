@@ -1,10 +1,12 @@
 """The server's side of a sum: it passes on what members send, adds up, and takes the masks away.
 
 What one member sends wrongly is that member's fault: it counts as gone. With fewer members than the
-threshold there is no sum.
+threshold there is no sum. False shares are found by what the owner of the secret announced, and the
+sum is made from the others as long as enough are left.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from fedse.errors import WireError
@@ -28,7 +30,7 @@ from fedse.secure_sum.roster import (
     require_enough,
     require_roster,
 )
-from fedse.secure_sum.sharing import joined
+from fedse.secure_sum.sharing import recovered
 from fedse.secure_sum.streams import add_stream, subtract_stream
 from fedse.types import Record
 
@@ -52,6 +54,18 @@ class Unmasking(NamedTuple):
 
     added: tuple[bytes, ...]
     subtracted: tuple[bytes, ...]
+    liars: frozenset[str] = frozenset()
+    """Who revealed shares that are not those of an announced secret."""
+
+
+class NoSum(WireError):
+    """The secret of a member cannot be recovered, so its masks stay in the sum."""
+
+    def __init__(self, dealer: str, missing: int, members: int) -> None:
+        super().__init__(f"the shares of {dealer} that members revealed do not fit together")
+        self.dealer = dealer
+        self.proven = missing > members / 3
+        """So many members cannot all be lying when they say that its shares were unreadable."""
 
 
 def plan_sum(announced: Iterable[Announcement], terms: SumTerms, directory: Directory) -> SumPlan:
@@ -99,31 +113,30 @@ def with_confirmations(
     return plan.model_copy(update={"confirmations": found})
 
 
-def is_whole_reveal(told: Revealed, plan: SumPlan) -> bool:
-    """Whether a share of the right kind was revealed for every sender, and no other."""
+def is_sound_reveal(told: Revealed, plan: SumPlan) -> bool:
+    """Whether nothing was revealed but shares of the right kind; unreadable ones may be missing."""
     gone = set(plan.senders) - set(plan.survivors)
-    return set(told.self_seeds) == set(plan.survivors) and set(told.mask_seeds) == gone
+    return set(told.self_seeds) <= set(plan.survivors) and set(told.mask_seeds) <= gone
 
 
 def unmasking(plan: SumPlan, reveals: Mapping[str, Revealed]) -> Unmasking:
     """The keys that take the masks away, each from a secret that fits what was announced."""
-    terms, roster, by_name = plan.terms, plan.roster, plan.roster.by_name
-    require_enough(sorted(reveals), terms, "the list of those who revealed shares")
+    roster, by_name = plan.roster, plan.roster.by_name
+    require_enough(sorted(reveals), plan.terms, "the list of those who revealed shares")
     added: list[bytes] = []
     subtracted: list[bytes] = []
+    liars: frozenset[str] = frozenset()
     for name in plan.survivors:
-        shares = {one: told.self_seeds[name] for one, told in reveals.items()}
-        seed = _joined(shares, roster, terms)
-        _require_fit(name, commitment(seed) == by_name[name].commitment)
+        shares = {one: told.self_seeds.get(name) for one, told in reveals.items()}
+        seed, liars = _recovered(plan, name, shares, partial(_is_committed, by_name[name]), liars)
         added.append(self_stream(seed, roster.digest, name))
     for name in sorted(set(plan.senders) - set(plan.survivors)):
-        shares = {one: told.mask_seeds[name] for one, told in reveals.items()}
-        private = mask_key(_joined(shares, roster, terms))
-        _require_fit(name, public_half(private) == by_name[name].mask)
+        shares = {one: told.mask_seeds.get(name) for one, told in reveals.items()}
+        seed, liars = _recovered(plan, name, shares, partial(_is_mask_seed, by_name[name]), liars)
         for other in plan.survivors:
-            key = pair_stream(private, by_name[other].mask, roster.digest, (name, other))
+            key = pair_stream(mask_key(seed), by_name[other].mask, roster.digest, (name, other))
             (added if other < name else subtracted).append(key)
-    return Unmasking(tuple(added), tuple(subtracted))
+    return Unmasking(tuple(added), tuple(subtracted), liars)
 
 
 def take_masks_away(total: Whole, left: Unmasking) -> None:
@@ -134,11 +147,25 @@ def take_masks_away(total: Whole, left: Unmasking) -> None:
         add_stream(total, key)
 
 
-def _joined(shares: Mapping[str, str], roster: Roster, terms: SumTerms) -> bytes:
-    raw = {holder: bytes.fromhex(share) for holder, share in shares.items()}
-    return joined(raw, roster.names, threshold=terms.threshold)
+def _is_committed(announced: Announcement, seed: bytes) -> bool:
+    return commitment(seed) == announced.commitment
 
 
-def _require_fit(name: str, fits: bool) -> None:
-    if not fits:
-        raise WireError(f"the shares that members revealed of {name} do not fit together")
+def _is_mask_seed(announced: Announcement, seed: bytes) -> bool:
+    return public_half(mask_key(seed)) == announced.mask
+
+
+def _recovered(
+    plan: SumPlan,
+    dealer: str,
+    shares: Mapping[str, str | None],
+    fits: Callable[[bytes], bool],
+    liars: frozenset[str],
+) -> tuple[bytes, frozenset[str]]:
+    """The dealer's secret, and all who are known to have revealed false shares by now."""
+    readable = {holder: bytes.fromhex(share) for holder, share in shares.items() if share}
+    threshold = plan.terms.threshold
+    found = recovered(readable, plan.roster.names, threshold=threshold, fits=fits, distrusted=liars)
+    if found is None:
+        raise NoSum(dealer, len(shares) - len(readable), len(plan.terms.members))
+    return found.secret, liars | found.false

@@ -79,6 +79,11 @@ def unsealed(
         ) from None
 
 
+def require_usable(public: str) -> None:
+    """A secret can be agreed on with the owner of this public half, or it is a WireError."""
+    _agreed(channel_key(FIRST), public)
+
+
 def _agreed(own: X25519PrivateKey, other: str) -> bytes:
     try:
         return own.exchange(X25519PublicKey.from_public_bytes(bytes.fromhex(other)))

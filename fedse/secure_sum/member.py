@@ -137,14 +137,17 @@ def take_shares(state: MemberState, mail: ShareMail) -> MemberState:
     channel, held = channel_key(bytes.fromhex(state.channel_secret)), dict(state.held)
     for sender in senders:
         if sender != state.member:
-            plain = unsealed(
-                channel,
-                roster.by_name[sender].channel,
-                roster.digest,
-                sender=sender,
-                receiver=state.member,
-                data=bytes.fromhex(mail.bundles[sender].to.get(state.member, "")),
-            )
+            try:
+                plain = unsealed(
+                    channel,
+                    roster.by_name[sender].channel,
+                    roster.digest,
+                    sender=sender,
+                    receiver=state.member,
+                    data=bytes.fromhex(mail.bundles[sender].to.get(state.member, "")),
+                )
+            except WireError:
+                continue  # the shares that others hold may be enough
             mask, own = plain[:SHARE_BYTES].hex(), plain[SHARE_BYTES:].hex()
             held[sender] = HeldShares(mask_seed=mask, self_seed=own)
     return state.model_copy(update={"senders": senders, "held": held})
@@ -196,13 +199,16 @@ def unmask(state: MemberState, told: Confirmations, directory: Directory) -> Mem
 
 
 def revealed(state: MemberState) -> Revealed:
-    """Of each sender one share: of a survivor for its self mask, of another for its pair masks."""
+    """Of each sender one share: of a survivor for its self mask, of another for its pair masks.
+
+    Shares that arrived unreadable are missing.
+    """
     if not state.unmasked:
         raise WireError(f"{state.member} has not seen enough confirmations yet")
     gone = _without(state.senders, state.survivors)
     return Revealed(
-        self_seeds={name: state.held[name].self_seed for name in state.survivors},
-        mask_seeds={name: state.held[name].mask_seed for name in gone},
+        self_seeds={n: state.held[n].self_seed for n in state.survivors if n in state.held},
+        mask_seeds={n: state.held[n].mask_seed for n in gone if n in state.held},
     )
 
 

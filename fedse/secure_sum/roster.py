@@ -13,11 +13,11 @@ from fedse.config.schema import Config
 from fedse.errors import WireError
 from fedse.ledger.keys import Signer, signed_by
 from fedse.secure_sum.fixed_point import FixedPoint
-from fedse.secure_sum.key_agreement import PROTOCOL
+from fedse.secure_sum.key_agreement import PROTOCOL, require_usable
 from fedse.types import CLIENT_NAME, Record, canonical_json
 
 LEAST_MEMBERS = 3
-"""Of two, each would know the other's update from the sum."""
+"""With two members, each could subtract its own update and learn the other's."""
 
 Hex32 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Hex64 = Annotated[str, Field(pattern=r"^[0-9a-f]{128}$")]
@@ -120,12 +120,14 @@ def sign_announcement(
 
 
 def require_announced(one: Announcement, terms: SumTerms, directory: Directory) -> None:
-    """The announcement is for these terms and by the member it names, or it is a WireError."""
+    """Usable keys for these terms, signed by the member they name; anything else is a WireError."""
     if one.terms != terms.digest:
         raise WireError(f"{one.member} announced keys for another sum than this one")
     facts = one.model_dump(mode="json", exclude={"signature"})
     if not signed_by(key_of(one.member, directory), _message("keys", facts), one.signature):
         raise WireError(f"the keys of {one.member} are not signed by {one.member}")
+    require_usable(one.channel)
+    require_usable(one.mask)
 
 
 def require_roster(roster: Roster, terms: SumTerms, directory: Directory) -> None:

@@ -4,13 +4,25 @@ Shamir's scheme in GF(2^128), as PyCryptodome has it. The library takes its coef
 operating system; nothing here depends on which they are.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import combinations, islice
+from typing import NamedTuple
 
 from Crypto.Protocol.SecretSharing import Shamir
 
 from fedse.errors import WireError
 
 SECRET_BYTES = SHARE_BYTES = 16
+MOST_TRIES = 2000
+"""Groups of holders that are tried without, until the shares of the others fit together."""
+
+
+class Recovered(NamedTuple):
+    """A secret that fits what its owner announced."""
+
+    secret: bytes
+    false: frozenset[str]
+    """Holders whose shares are not those of this secret."""
 
 
 def split(secret: bytes, holders: Sequence[str], *, threshold: int) -> dict[str, bytes]:
@@ -30,3 +42,41 @@ def joined(shares: Mapping[str, bytes], holders: Sequence[str], *, threshold: in
         raise WireError(f"{len(known)} shares of a secret, {threshold} are needed")
     secret: bytes = Shamir.combine(known[:threshold], ssss=False)
     return secret
+
+
+def recovered(
+    shares: Mapping[str, bytes],
+    holders: Sequence[str],
+    *,
+    threshold: int,
+    fits: Callable[[bytes], bool],
+    distrusted: Collection[str] = (),
+) -> Recovered | None:
+    """The secret that fits, although some holders may have given false shares; None if none does.
+
+    The shares of `distrusted` holders are left out first.
+    """
+    order = sorted(shares, key=lambda holder: (holder not in distrusted, holder))
+    groups = (
+        out for size in range(len(shares) - threshold + 1) for out in combinations(order, size)
+    )
+    for out in islice(groups, MOST_TRIES):
+        rest = {holder: share for holder, share in shares.items() if holder not in out}
+        secret = joined(rest, holders, threshold=threshold)
+        if fits(secret):
+            sound = dict(sorted(rest.items())[: threshold - 1])
+            return Recovered(secret, _false(shares, out, sound, secret, holders))
+    return None
+
+
+def _false(
+    shares: Mapping[str, bytes],
+    out: Collection[str],
+    sound: Mapping[str, bytes],
+    secret: bytes,
+    holders: Sequence[str],
+) -> frozenset[str]:
+    """Of the holders that were left out, those whose share would have given another secret."""
+    needed = len(sound) + 1
+    with_it = {one: joined({**sound, one: shares[one]}, holders, threshold=needed) for one in out}
+    return frozenset(one for one, found in with_it.items() if found != secret)

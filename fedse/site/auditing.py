@@ -12,7 +12,7 @@ from fedse.course import Course
 from fedse.errors import ConfigError
 from fedse.method.lessons import failures_for
 from fedse.method.site import Fit, Site
-from fedse.protocol import Request, SiteReply
+from fedse.protocol import Question, SiteReply
 from fedse.seeds import seed_of
 from fedse.site.onward import OnwardTraining
 from fedse.site.private_training import rehearsing
@@ -20,7 +20,7 @@ from fedse.types import Adapter, Trajectory
 
 
 def audit_answer(
-    request: Request,
+    question: Question,
     current: Adapter,
     answer: SiteReply,
     site: Site,
@@ -28,21 +28,21 @@ def audit_answer(
     rules: AuditRules | None,
 ) -> AuditResult | None:
     """What a server would learn from this answer; None = no audit is due, or no adapter."""
-    if rules is None or answer.adapter is None or not is_due(rules, request, site):
+    if rules is None or answer.adapter is None or not is_due(rules, question, site):
         return None
-    plan = AuditPlan(shadows=rules.shadows, seed=seed_of(config.run.seed, "audit", request.round))
-    return audit_site(current, site, config, plan, round=request.round, least=rules.min_episodes)
+    plan = AuditPlan(shadows=rules.shadows, seed=seed_of(config.run.seed, "audit", question.round))
+    return audit_site(current, site, config, plan, round=question.round, least=rules.min_episodes)
 
 
-def is_due(rules: AuditRules, request: Request, site: Site) -> bool:
+def is_due(rules: AuditRules, question: Question, site: Site) -> bool:
     """Whether the answer of this round must be audited: the site's first, and `every` so many.
 
     After one that did not pass, the next one is.
     """
     if not rules.every:
         return False
-    last = site.buffer.outbox.last_audit(request.experiment, before=request.round)
-    return last is None or bool(last[1]) or request.round - last[0] >= rules.every
+    last = site.buffer.outbox.last_audit(question.experiment, before=question.round)
+    return last is None or bool(last[1]) or question.round - last[0] >= rules.every
 
 
 def audit_site(

@@ -9,17 +9,20 @@ import math
 import secrets
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from fedse._version import __version__
 from fedse.config.schema import Config
 from fedse.config.training import TrainSection
 from fedse.course import Course, PrivateCourse
 from fedse.envs.base import Env, SubjectEnv, subject_of
-from fedse.errors import ConfigError, FedSEError
+from fedse.errors import ConfigError, FedSEError, TrainError
 from fedse.faults import Fault
 from fedse.method.site import Fit, Site
 from fedse.privacy.accountant import Charge, epsilon_of, is_within
 from fedse.privacy.plan import charge_of, planned_noise
+from fedse.protocol import SiteReply
+from fedse.site.steps import Asked, Next
 from fedse.store.privacy_journal import PrivacyJournal
 from fedse.types import Adapter, ClientStats, Fitted, Trajectory, digest_of
 
@@ -47,7 +50,7 @@ def new_secret() -> bytes:
 
 
 class PrivateTraining:
-    """The site's training in one round; what stays at the site is trained as ever."""
+    """The site's training in one round; training whose result stays here is unchanged."""
 
     def __init__(
         self, site: Site, config: Config, round: int, *, draw: Callable[[], bytes] = new_secret
@@ -55,6 +58,16 @@ class PrivateTraining:
         self._site, self._config, self._round, self._draw = site, config, round, draw
         self.results: set[str] = set()
         """Digests of the adapters that were made with noise."""
+
+    @property
+    def site(self) -> Site:
+        """The site, which trains with noise if it promises privacy."""
+        return replace(self._site, fit=self.fit) if self._config.privacy.on else self._site
+
+    def require_noise(self, adapter: Adapter | None) -> None:
+        """An adapter of a site that promises privacy was made here."""
+        if self._config.privacy.on and adapter and adapter.digest not in self.results:
+            raise TrainError("an adapter was made without noise, so it does not leave the site")
 
     def fit(
         self,
@@ -197,6 +210,17 @@ def rounds_left(journal: PrivacyJournal, config: Config) -> int:
         return is_within(config.privacy.epsilon or 0.0, told)
 
     return bisect_left(range(1, MOST_ROUNDS + 1), True, key=lambda rounds: not allowed(rounds))
+
+
+def spend_privacy(asked: Asked, rest: Next) -> SiteReply:
+    """The question is answered without training if the budget does not allow another fit."""
+    question = asked.question
+    if not question.trains or asked.finished() is not None:
+        return rest(asked)
+    if may_train(asked.site, asked.config, question.round):
+        return rest(asked)
+    asked.emit("site.spent", client=asked.site.client, round=asked.question.round)
+    return rest(asked.without_training())._replace(fault=Fault.PRIVACY_SPENT)
 
 
 def may_train(site: Site, config: Config, round: int) -> bool:

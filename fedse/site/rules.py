@@ -21,7 +21,7 @@ from fedse.config.schema import Config
 from fedse.config.section import Positive, Section
 from fedse.errors import ConfigError, FedSEError
 from fedse.faults import Fault
-from fedse.protocol import Request
+from fedse.protocol import Question
 from fedse.store.files import write_durably
 
 
@@ -80,71 +80,71 @@ def first_rules(config: Config, *, adapter_bytes: int) -> SiteRules:
 
 
 def require_allowed(
-    policy: SiteRules, request: Request, config: Config, adapter_bytes: int
+    policy: SiteRules, question: Question, config: Config, adapter_bytes: int
 ) -> None:
     """The site's rules and the agreed settings both allow this request; no work was done yet."""
-    if request.experiment not in policy.experiments:
+    if question.experiment not in policy.experiments:
         allowed = ", ".join(policy.experiments) or "none"
         raise RuleRefusal(
             Fault.OTHER_EXPERIMENT,
-            f"asked for experiment {request.experiment!r}, allowed: {allowed}",
+            f"asked for experiment {question.experiment!r}, allowed: {allowed}",
         )
     most = min(policy.max_rounds, config.run.rounds)
     # After the last round the last adapter is measured once more, without training.
-    last = most if request.train else most + 1
-    if not 1 <= request.round <= last:
+    last = most if question.trains else most + 1
+    if not 1 <= question.round <= last:
         raise RuleRefusal(
-            Fault.TOO_MANY_ROUNDS, f"asked for round {request.round}, the last is {last}"
+            Fault.TOO_MANY_ROUNDS, f"asked for round {question.round}, the last is {last}"
         )
-    if request.train and adapter_bytes > policy.max_bytes_up:
+    if question.trains and adapter_bytes > policy.max_bytes_up:
         raise RuleRefusal(
             Fault.TOO_MANY_BYTES,
             f"an adapter has {adapter_bytes} bytes, max_bytes_up is {policy.max_bytes_up}",
         )
 
 
-def require_current(request: Request, newest: int | None) -> None:
+def require_current(question: Question, newest: int | None) -> None:
     """The round is not before `newest`, the newest this site finished in the experiment."""
-    if newest is not None and request.round < newest:
+    if newest is not None and question.round < newest:
         raise RuleRefusal(
             Fault.STALE,
-            f"asked for round {request.round} with a new request, the newest round "
+            f"asked for round {question.round} with a new request, the newest round "
             f"finished here is {newest}; earlier_rounds = true would allow it",
         )
 
 
-def require_near(policy: SiteRules, request: Request, newest: int | None) -> None:
+def require_near(policy: SiteRules, question: Question, newest: int | None) -> None:
     """Not more rounds are skipped than the site allows; a site's first round may be any."""
     if policy.max_skipped is None or newest is None:
         return
-    if request.round - newest > policy.max_skipped + 1:
+    if question.round - newest > policy.max_skipped + 1:
         raise RuleRefusal(
             Fault.TOO_FAR_AHEAD,
-            f"asked for round {request.round}, the newest round finished here is {newest} and "
+            f"asked for round {question.round}, the newest round finished here is {newest} and "
             f"max_skipped is {policy.max_skipped}",
         )
 
 
 def require_budget(
-    policy: SiteRules, request: Request, config: Config, asked: Collection[tuple[int, str]]
+    policy: SiteRules, question: Question, config: Config, asked: Collection[tuple[int, str]]
 ) -> None:
     """Something is left for this request; `asked` are the rounds and adapters of its kind so far.
 
     A merged adapter may be tried without some of its votes, as often as the agreed gate does.
     """
-    if (request.round, request.adapter) in asked:
+    if (question.round, question.adapter) in asked:
         return
     gated = 3 + config.gate.liars * (1 + len(config.clients))
-    tries = gated if request.validate_only else 1
-    if not policy.earlier_rounds and sum(r == request.round for r, _ in asked) >= tries:
+    tries = gated if question.kind == "validate" else 1
+    if not policy.earlier_rounds and sum(r == question.round for r, _ in asked) >= tries:
         raise RuleRefusal(
             Fault.OTHER_ADAPTER,
-            f"asked for round {request.round} with another adapter than before; "
+            f"asked for round {question.round} with another adapter than before; "
             "earlier_rounds = true would allow it",
         )
     # After the last round the last adapter is measured once more.
-    most = policy.max_rounds + (not request.train)
-    if not request.validate_only and len(asked) >= most:
+    most = policy.max_rounds + (not question.trains)
+    if question.kind != "validate" and len(asked) >= most:
         raise RuleRefusal(
             Fault.TOO_MANY_ROUNDS,
             f"asked for a round more, max_rounds is {policy.max_rounds} and as many are done",

@@ -10,11 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from fedse.aggregate.factors import learned_part, travelling_spec
-from fedse.config.schema import Config
 from fedse.errors import ConfigError, WireError
 from fedse.ledger.keys import Signer, new_signer
 from fedse.method.site import Site
-from fedse.protocol import Request, SiteReply, StageRequest
+from fedse.protocol import Question, SiteReply
 from fedse.secure_sum import member
 from fedse.secure_sum.directory import read_directory
 from fedse.secure_sum.fixed_point import Whole, encode
@@ -29,20 +28,20 @@ from fedse.secure_sum.messages import (
     to_bytes,
 )
 from fedse.secure_sum.roster import Roster, sum_terms
-from fedse.types import Adapter, ClientStats
+from fedse.site.steps import Asked, Next
+from fedse.types import ClientStats
 
 
-def announced(
-    request: Request, current: Adapter, done: SiteReply, site: Site, config: Config
-) -> SiteReply:
-    """What leaves of a finished round: its numbers, and signed keys in the place of the adapter."""
-    if done.adapter is None:
+def announce(asked: Asked, rest: Next) -> SiteReply:
+    """What leaves of a finished vote: its numbers, and signed keys in place of the adapter."""
+    done, question, site = rest(asked), asked.question, asked.site
+    if done.adapter is None or not question.trains:
         return done
-    part = travelling_spec(site.spec, config)
-    terms = sum_terms(config, round=request.round, adapter=request.adapter, size=part.size)
-    sums, key = site.buffer.sums, (request.experiment, request.round)
+    part = travelling_spec(site.spec, asked.config)
+    terms = sum_terms(asked.config, round=question.round, adapter=question.adapter, size=part.size)
+    sums, key = site.buffer.sums, (question.experiment, question.round)
     if not sums.is_known(*key):
-        start = learned_part(current, part).vector
+        start = learned_part(asked.adapter, part).vector
         vote = np.frombuffer(done.adapter, dtype="<f4", offset=len(part.header))
         encoded = masked_to_bytes(encode(start, vote, terms.form))
         state = member.announce(terms, site.client, _signer(site), draw=secrets.token_bytes)
@@ -50,53 +49,53 @@ def announced(
     state = _state(site, *key)
     if state.terms != terms:
         raise SumRefused(
-            f"round {request.round} was begun with another adapter or other settings",
+            f"round {question.round} was begun with another adapter or other settings",
             hint="a round is summed once; ask for the next one",
         )
     return SiteReply(done.stats, to_bytes(state.announcement))
 
 
-def serve_stage(request: StageRequest, data: bytes, site: Site, config: Config) -> SiteReply:
+def answer_stage(asked: Asked, rest: Next) -> SiteReply:
     """The site's answer to one stage of the sum of a round that it has announced keys for."""
-    agreed = (config.run.name, config.agreed_digest(), site.spec.identity)
-    if not config.aggregate.secure or (request.experiment, request.agreed, request.spec) != agreed:
-        raise WireError("asked for a stage of a sum this client has not agreed to")
-    state = _state(site, request.experiment, request.round)
-    if request.adapter != state.terms.adapter:
-        raise SumRefused(f"round {request.round} was begun with another adapter")
-    moved = _moved(request, data, state, site)
+    question, site = asked.question, asked.site
+    if not asked.config.aggregate.secure:
+        raise WireError("asked for a stage of a sum this site has not agreed to")
+    state = _state(site, question.experiment, question.round)
+    if question.adapter != state.terms.adapter:
+        raise SumRefused(f"round {question.round} was begun with another adapter")
+    moved = _moved(question, asked.body, state, site)
     if moved != state:
-        site.buffer.sums.advance(request.experiment, request.round, moved.model_dump_json())
-    return SiteReply(ClientStats(), _answer(request, moved, site))
+        site.buffer.sums.advance(question.experiment, question.round, moved.model_dump_json())
+    return SiteReply(ClientStats(), _answer(question, moved, site))
 
 
-def _moved(request: StageRequest, data: bytes, state: MemberState, site: Site) -> MemberState:
+def _moved(question: Question, data: bytes, state: MemberState, site: Site) -> MemberState:
     """The state in which the stage is answered."""
     home = _home(site)
-    if request.stage == "shares":
+    if question.kind == "shares":
         return member.share_out(state, from_bytes(Roster, data), read_directory(home))
-    if request.stage == "masked":
+    if question.kind == "masked":
         return member.take_shares(state, from_bytes(ShareMail, data))
-    if request.stage == "survivors":
+    if question.kind == "survivors":
         return member.confirm_survivors(state, from_bytes(Survivors, data), _signer(site))
     return member.unmask(state, from_bytes(Confirmations, data), read_directory(home))
 
 
-def _answer(request: StageRequest, state: MemberState, site: Site) -> bytes:
-    if request.stage == "masked":
-        return masked_to_bytes(member.masked(state, _encoded(request, state, site)))
-    answer = state.bundle if request.stage == "shares" else state.confirmation
-    if request.stage == "unmask":
+def _answer(question: Question, state: MemberState, site: Site) -> bytes:
+    if question.kind == "masked":
+        return masked_to_bytes(member.masked(state, _encoded(question, state, site)))
+    answer = state.bundle if question.kind == "shares" else state.confirmation
+    if question.kind == "unmask":
         return to_bytes(member.revealed(state))
     if answer is None:
-        raise WireError(f"stage {request.stage} was not answered yet")
+        raise WireError(f"stage {question.kind} was not answered yet")
     return to_bytes(answer)
 
 
-def _encoded(request: StageRequest, state: MemberState, site: Site) -> Whole:
-    kept = site.buffer.sums.encoded(request.experiment, request.round)
+def _encoded(question: Question, state: MemberState, site: Site) -> Whole:
+    kept = site.buffer.sums.encoded(question.experiment, question.round)
     if kept is None:
-        raise WireError(f"the update of round {request.round} is not kept any more")
+        raise WireError(f"the update of round {question.round} is not kept any more")
     return masked_from_bytes(kept, state.terms.size)
 
 

@@ -28,10 +28,10 @@ from fedse.faults import Fault
 from fedse.ledger.record import note_erasures, require_answers
 from fedse.method.site import Site
 from fedse.processes.pulse import Pulse
-from fedse.protocol import UNNAMED, Request, SiteReply, StageRequest, largest_stage_bytes
+from fedse.protocol import KINDS, UNNAMED, Question, SiteReply, Sizes
 from fedse.redact.episode import text_filter
 from fedse.site import socket_client
-from fedse.site.gate import handle_request, handle_stage
+from fedse.site.answer import answer
 from fedse.site.listening import SocketAddress, hung_up, listen, serve_connections
 from fedse.site.log import log_to
 from fedse.site.open import open_site
@@ -120,20 +120,16 @@ def exchange(
     reply, client = SiteReply(ClientStats()), UNNAMED
     try:
         frame = connection.recv_bytes(MAX_JSON_BYTES)
-        adapter = connection.recv_bytes(frame_bytes(sites))
-        name, request = parse_request(frame, sites)
+        body = connection.recv_bytes(largest_body(frame, sites))
+        name, question = parse_question(frame, sites)
         client = sites.place[name]
         if gone():
-            log.warning("dropped: the caller for round %d has hung up", request.round)
+            log.warning("dropped: the caller for round %d has hung up", question.round)
             return
         site = sites.site(name)
         if site.home is not None:
             require_room(room_needed(site.home, site.spec))
-        given = (adapter, site, sites.config)
-        if isinstance(request, StageRequest):
-            reply = handle_stage(request, *given, policy=sites.policy)
-        else:
-            reply = handle_request(request, *given, policy=sites.policy, emit=_note)
+        reply = answer(question, body, site, sites.config, policy=sites.policy, emit=_note)
     except FedSEError as error:
         log.error("refused: %s (%s)", error, error.hint, exc_info=True)
         fault = Fault.FULL_DISK if is_full(error) else Fault(error.exit_code)
@@ -150,8 +146,8 @@ def exchange(
     connection.send_bytes(reply.adapter or b"")
 
 
-def parse_request(frame: bytes, sites: ServedSites) -> tuple[str, Request | StageRequest]:
-    """The client and its request; anything but exactly the agreed form is refused."""
+def parse_question(frame: bytes, sites: ServedSites) -> tuple[str, Question]:
+    """The site and its question; anything but exactly the agreed form is refused."""
     with boundary(WireError, "request"):
         envelope = json.loads(frame)
         if not isinstance(envelope, dict) or set(envelope) != {"client", "request"}:
@@ -159,20 +155,18 @@ def parse_request(frame: bytes, sites: ServedSites) -> tuple[str, Request | Stag
         place = envelope["client"]
         if place is not None and type(place) is not int:
             raise WireError("request: client must be a number or null")
-        kind = StageRequest if "stage" in envelope["request"] else Request
-        request = kind.model_validate(envelope["request"], strict=True)
-    return sites.client_at(place), request
+        question = Question.model_validate(envelope["request"], strict=True)
+    return sites.client_at(place), question
 
 
-def frame_bytes(sites: ServedSites) -> int:
-    """The size every adapter of this experiment has; a longer frame is not read.
-
-    A stage of a secure sum may have more where adapters are very small.
-    """
-    adapter = sites.site(sites.clients[0]).spec.nbytes
-    if not sites.config.aggregate.secure:
-        return adapter
-    return max(adapter, largest_stage_bytes(len(sites.config.clients)))
+def largest_body(frame: bytes, sites: ServedSites) -> int:
+    """The most bytes beside a question of this kind; a longer message is not read."""
+    sizes = Sizes(sites.site(sites.clients[0]).spec.nbytes, len(sites.config.clients))
+    try:
+        kind = KINDS[json.loads(frame)["request"]["kind"]]
+    except (ValueError, LookupError, TypeError):
+        kind = KINDS["train"]  # the frame is refused later, by what it lacks
+    return kind.down(sizes)
 
 
 def _note(event: str, /, **facts: Fact) -> None:

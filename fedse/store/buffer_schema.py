@@ -15,7 +15,7 @@ from pathlib import Path
 from fedse.errors import StoreError, boundary
 from fedse.store.database import Database, open_database
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS trajectory (
   id INTEGER PRIMARY KEY,
@@ -65,10 +65,11 @@ CREATE TABLE IF NOT EXISTS part (
 CREATE TABLE IF NOT EXISTS outbox (
   experiment TEXT NOT NULL,
   round INTEGER NOT NULL,
+  kind TEXT NOT NULL,
   request TEXT NOT NULL,
   stats TEXT NOT NULL,
   adapter BLOB,
-  PRIMARY KEY (experiment, round)
+  PRIMARY KEY (experiment, round, kind, request)
 ) STRICT;
 CREATE TABLE IF NOT EXISTS steps_taken (
   experiment TEXT NOT NULL,
@@ -153,8 +154,8 @@ CREATE TABLE IF NOT EXISTS exported_task (
 """
 STATEMENTS = [statement for statement in SCHEMA.split(";") if statement.strip()]
 """One by one: a script would end the transaction it is run in."""
-REBUILT = ("trajectory", "played", "part")
-"""Tables that had other columns in schema 2."""
+REBUILT = {"trajectory": 3, "played": 3, "part": 3, "outbox": 5}
+"""Tables that had other columns before this schema."""
 # A text that was changed on the disk is found when it is read, not here.
 READ = "coalesce(CASE WHEN json_valid(body) THEN json_extract(body, '$.{}') END, {})"
 FILLED = {
@@ -163,8 +164,12 @@ FILLED = {
     " subject, body",
     "played": "experiment, round, split, position, env, task, seed, outcome, NULL, body",
     "part": "*",
+    # Before schema 5 a round had one answer: what has an adapter, or had one, is a vote.
+    "outbox": "experiment, round, iif(adapter IS NULL AND coalesce(CASE WHEN json_valid(stats) THEN"
+    " json_extract(stats, '$.steps') END, 0) = 0 AND (experiment, round) NOT IN"
+    " (SELECT experiment, round FROM sent), 'evaluate', 'train'), request, stats, adapter",
 }
-"""What a row of schema 2 is in schema 3."""
+"""What a row of an older schema is in this one."""
 FILL_LESSONS = (
     f"UPDATE trajectory SET split = {READ.format('task.split', repr('train'))},"
     f" seed = {READ.format('seed', 0)}"
@@ -173,9 +178,14 @@ FILL_LESSONS = (
 FILL_STEPS = (
     "INSERT OR IGNORE INTO steps_taken"
     " SELECT experiment, round, coalesce(json_extract(stats, '$.steps'), 0) FROM outbox"
-    " WHERE json_valid(stats)"
+    " WHERE kind = 'train' AND json_valid(stats)"
 )
-"""Of answers that schema 3 has; what a later answer took the place of is not known there."""
+"""Of answers that schema 3 has."""
+FREE_IDENTITIES = (
+    "UPDATE privacy SET identity = identity || ' answered ' || id"
+    " WHERE secret IS NULL AND noise > 0 AND identity NOT LIKE '% answered %'"
+)
+"""As the journal does with every charge since schema 5, once its fit is answered."""
 
 
 def open_file(path: Path) -> Database:
@@ -209,10 +219,10 @@ def _bring_up_to_date(db: Database) -> None:
     if version == SCHEMA_VERSION:
         return  # another process was faster
     there = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    old = [table for table in REBUILT if table in there and version < 3]
+    old = [table for table, since in REBUILT.items() if table in there and version < since]
     for table in old:
         db.execute(f"ALTER TABLE {table} RENAME TO old_{table}")
-    for index in ("trajectory_subject", "trajectory_round") if old else ():
+    for index in ("trajectory_subject", "trajectory_round") if "trajectory" in old else ():
         # They went with the renamed table and would stand in the way of the new ones.
         db.execute(f"DROP INDEX IF EXISTS {index}")
     for statement in STATEMENTS:
@@ -221,6 +231,7 @@ def _bring_up_to_date(db: Database) -> None:
         db.execute(f"INSERT INTO {table} SELECT {FILLED[table]} FROM old_{table}")
         db.execute(f"DROP TABLE old_{table}")
     db.execute(FILL_STEPS)
+    db.execute(FREE_IDENTITIES)
     db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 

@@ -1,8 +1,10 @@
-"""A client's finished work, in the buffer's file: a round is answered again, not done again.
+"""A site's finished work, in the buffer's file: a question is answered again, not worked on again.
 
-With the answer of the newest round stand the optimiser's moments after it. An adapter is in the
-answer's own row or, if it is too long for one, in pieces. Of one that is no longer kept the digest
-and the length stay (table `sent`), so the ledger can still be held against the outbox.
+Every question has a row of its own. Only the answer to a question of kind `train` is a vote and can
+have an adapter, and a round has one of these. The optimiser's moments after the newest vote are
+kept with it. An adapter is in the row of its answer or, if it is too long for one, in pieces. Of an
+adapter that is no longer kept, the digest and the length remain (table `sent`), so that the ledger
+can still be compared with the outbox.
 
 What an audit of an answer found stands beside it, written with it: an answer that was withheld has
 no adapter and a fault, and there is no moment at which it has an adapter and no verdict.
@@ -25,7 +27,10 @@ PIECE_BYTES = 1 << 28
 LEAST_KEPT = 2
 """The answer that may be asked for again, and the vote before it, from which it was made."""
 
+TRAIN = "train"
+"""The kind of question whose answer is a vote."""
 OF = "WHERE experiment = ? AND round = ?"
+VOTE = f"{OF} AND kind = '{TRAIN}'"
 
 
 class KeptVote(NamedTuple):
@@ -49,6 +54,7 @@ class Outbox:
         request: str,
         done: SiteReply,
         *,
+        kind: str = TRAIN,
         moments: bytes | None = None,
         keep: int = 0,
         audit: str | None = None,
@@ -61,9 +67,11 @@ class Outbox:
         in an audit of this answer, if there was one. `noise` = its training was charged.
         """
         with transaction(self._db):
-            self.privacy.note_replaced(experiment, round)
-            self._insert(experiment, round, request, done)
-            if not noise:
+            if kind == TRAIN:
+                self.privacy.note_replaced(experiment, round)
+                self._make_room(experiment, round)
+            self._insert(experiment, round, kind, request, done)
+            if kind == TRAIN and not noise:
                 self.privacy.note_without_noise(experiment, round)
             answer = (experiment, round, request)
             self._db.execute(f"DELETE FROM audit {OF} AND request = ?", answer)
@@ -78,23 +86,29 @@ class Outbox:
             # What is overwritten in the database remains in its log until that is emptied.
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
-    def _insert(self, experiment: str, round: int, request: str, done: SiteReply) -> None:
-        adapter, place = done.adapter, (experiment, round)
+    def _make_room(self, experiment: str, round: int) -> None:
+        """The round has no vote: one that is made anew takes the place of the earlier one."""
+        place = (experiment, round)
         for table in ("sent", "sent_piece"):
             self._db.execute(f"DELETE FROM {table} {OF}", place)
+        self._db.execute(f"DELETE FROM outbox {VOTE}", place)
+
+    def _insert(
+        self, experiment: str, round: int, kind: str, request: str, done: SiteReply
+    ) -> None:
+        adapter, place = done.adapter, (experiment, round)
         if adapter is not None and len(adapter) > PIECE_BYTES:
             for piece, start in enumerate(range(0, len(adapter), PIECE_BYTES)):
                 part = (*place, piece, adapter[start : start + PIECE_BYTES])
                 self._db.execute("INSERT INTO sent_piece VALUES (?, ?, ?, ?)", part)
             self._describe(place, hashlib.sha256(adapter).hexdigest(), len(adapter))
             adapter = None
-        row = (*place, request, done.stats.model_dump_json(), adapter)
-        self._db.execute("INSERT OR REPLACE INTO outbox VALUES (?, ?, ?, ?, ?)", row)
-        self._db.execute(
-            "INSERT INTO steps_taken VALUES (?, ?, ?) ON CONFLICT DO UPDATE"
-            " SET steps = max(steps, excluded.steps)",
-            (*place, done.stats.steps),
-        )
+        row = (*place, kind, request, done.stats.model_dump_json(), adapter)
+        self._db.execute("INSERT OR REPLACE INTO outbox VALUES (?, ?, ?, ?, ?, ?)", row)
+        if kind == TRAIN:
+            self._db.execute(
+                "INSERT OR REPLACE INTO steps_taken VALUES (?, ?, ?)", (*place, done.stats.steps)
+            )
 
     def _describe(self, place: tuple[str, int], digest: str, length: int) -> None:
         self._db.execute(
@@ -139,12 +153,13 @@ class Outbox:
     def finished(self, experiment: str, round: int, request: str) -> SiteReply | None:
         """The stored answer to exactly this request, if there is one that is still whole."""
         row = self._db.execute(
-            f"SELECT stats, adapter FROM outbox {OF} AND request = ?", (experiment, round, request)
+            f"SELECT stats, adapter, kind FROM outbox {OF} AND request = ?",
+            (experiment, round, request),
         ).fetchone()
         if row is None:
             return None
         stats, adapter = parse_row(ClientStats, row[0], self._db.path), row[1]
-        if adapter is None and self._is_described(experiment, round):
+        if adapter is None and row[2] == TRAIN and self._is_described(experiment, round):
             adapter = self._joined(experiment, round)
             if adapter is None:
                 return None
@@ -176,14 +191,11 @@ class Outbox:
         if not votes:
             return None
         place = (experiment, votes[0].round)
-        whole = self._db.execute(f"SELECT adapter FROM outbox {OF}", place).fetchone()[0]
+        whole = self._db.execute(f"SELECT adapter FROM outbox {VOTE}", place).fetchone()[0]
         return self._joined(*place) if whole is None else bytes(whole)
 
     def steps(self, experiment: str) -> int:
-        """Optimiser steps in all rounds of the experiment.
-
-        The answer to a gate's question takes the place of the vote of its round, not of its steps.
-        """
+        """Optimiser steps of all votes of the experiment."""
         query = "SELECT sum(steps) FROM steps_taken WHERE experiment = ?"
         return int(self._db.execute(query, (experiment,)).fetchone()[0] or 0)
 
@@ -219,10 +231,10 @@ class Outbox:
     def _drop(self, vote: KeptVote) -> int:
         """Its adapter is gone; digest and length stay."""
         place = (vote.experiment, vote.round)
-        (whole,) = self._db.execute(f"SELECT adapter FROM outbox {OF}", place).fetchone()
+        (whole,) = self._db.execute(f"SELECT adapter FROM outbox {VOTE}", place).fetchone()
         if whole is not None:
             self._describe(place, hashlib.sha256(whole).hexdigest(), len(whole))
-        self._db.execute(f"UPDATE outbox SET adapter = NULL {OF}", place)
+        self._db.execute(f"UPDATE outbox SET adapter = NULL {VOTE}", place)
         self._db.execute(f"DELETE FROM sent_piece {OF}", place)
         return 1
 

@@ -14,7 +14,8 @@ UNPROTECTED = (
     f"INSERT OR IGNORE INTO privacy (identity, {COLUMNS})"
     " SELECT 'without noise: ' || experiment || ' ' || round,"
     " experiment, round, 'episode', 1.0, 0.0, json_extract(stats, '$.steps')"
-    " FROM outbox WHERE json_extract(stats, '$.steps') > 0 AND (experiment, round)"
+    " FROM outbox WHERE kind = 'train' AND json_extract(stats, '$.steps') > 0"
+    " AND (experiment, round)"
 )
 CHARGED = "(SELECT experiment, round FROM privacy)"
 
@@ -48,8 +49,9 @@ class PrivacyJournal:
     def forget_secrets(self, experiment: str, *, up_to: int) -> None:
         """Of rounds up to that one no secret is left: nobody can take the noise away again."""
         with transaction(self._db):
+            # The identity is free again: the same fit made anew has its own charge and noise.
             gone = self._db.execute(
-                "UPDATE privacy SET secret = NULL"
+                "UPDATE privacy SET secret = NULL, identity = identity || ' answered ' || id"
                 " WHERE experiment = ? AND round <= ? AND secret NOT NULL",
                 (experiment, up_to),
             ).rowcount

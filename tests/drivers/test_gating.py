@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedse.aggregate.validate import load_checked
 from fedse.config.aggregation import AggregateSection
 from fedse.config.judging import EvalSection, GateSection, SplitsSection
 from fedse.config.schema import ClientSection, Config, RunSection
 from fedse.drivers.loop import federate
-from fedse.protocol import Delivery, Request
+from fedse.protocol import Delivery, Question
 from fedse.store.run import Run
 from fedse.testing import toy_spec
 from fedse.types import Adapter, ClientStats
@@ -50,17 +51,15 @@ class Members:
     ) -> None:
         self.poisoners, self.liars = poisoners, liars
         self.honest, self.poison = honest, poison
-        self.asked: list[Request] = []
+        self.asked: list[Question] = []
 
     def __call__(
-        self, request: Request, adapter: Adapter, *, skip: Collection[str] = ()
+        self, request: Question, body: bytes, *, of: Collection[str]
     ) -> Iterator[Delivery]:
         self.asked.append(request)
-        for name in NAMES:
-            if name not in skip:
-                yield (
-                    self.count(name, adapter) if request.validate_only else self.vote(name, adapter)
-                )
+        say = self.count if request.kind == "validate" else self.vote
+        for name in of:
+            yield say(name, load_checked(lambda: body, SPEC))
 
     def vote(self, name: str, adapter: Adapter) -> Delivery:
         step = self.poison if name in self.poisoners else self.honest
@@ -86,7 +85,7 @@ def test_honest_rounds_pass_with_one_more_question_each(tmp_path: Path):
     assert [r.gate.refused for r in run.results() if r.gate] == [False] * 3
     assert [r.voters for r in run.results()] == [NAMES] * 3
     # The first adapter, then the merged one of each round; what passed is not asked again.
-    assert [r.round for r in members.asked if r.validate_only] == [1, 1, 2, 3]
+    assert [r.round for r in members.asked if r.kind == "validate"] == [1, 1, 2, 3]
     assert quality(run.adapter(3)) == pytest.approx(quality(run.adapter(0)) + 0.15, abs=1e-4)
 
 
@@ -97,7 +96,18 @@ def test_asking_about_honest_members_changes_nothing(tmp_path: Path):
     assert [r.after for r in run.results()] == [r.after for r in plain.results()]
     assert [r.excluded for r in run.results()] == [()] * 3
     # As many more adapters are played with as there may be liars.
-    assert [r.round for r in members.asked if r.validate_only] == [1, 1, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert [r.round for r in members.asked if r.kind == "validate"] == [
+        1,
+        1,
+        1,
+        1,
+        2,
+        2,
+        2,
+        3,
+        3,
+        3,
+    ]
 
 
 def test_who_keeps_success_from_rising_is_left_out_only_if_asked_about(tmp_path: Path):

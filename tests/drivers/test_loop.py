@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from fedse.aggregate.validate import load_checked
 from fedse.config.aggregation import AggregateSection
 from fedse.config.judging import EvalSection
 from fedse.config.schema import ClientSection, Config
@@ -14,14 +15,14 @@ from fedse.config.schema import RunSection as RunSection
 from fedse.drivers.loop import federate
 from fedse.errors import RunError
 from fedse.events import Fact
-from fedse.protocol import Delivery, Request
+from fedse.protocol import Delivery, Question
 from fedse.store.run import Run
 from fedse.testing import toy_adapter, toy_spec
 from fedse.types import Adapter, ClientStats
 
 SPEC = toy_spec()
 NAMES = ("a", "b", "c")
-Said = Callable[[str, Request, Adapter], Delivery | None]
+Said = Callable[[str, Question, Adapter], Delivery | None]
 
 
 def config(*, rounds: int = 3, min_clients: int = 2, every: int = 1, episodes: int = 4) -> Config:
@@ -38,24 +39,25 @@ class Answers:
 
     def __init__(self, said: Said) -> None:
         self._said = said
-        self.asked: list[Request] = []
+        self.asked: list[Question] = []
 
     def __call__(
-        self, request: Request, adapter: Adapter, *, skip: Collection[str] = ()
+        self, request: Question, body: bytes, *, of: Collection[str]
     ) -> Iterator[Delivery]:
         self.asked.append(request)
+        adapter = load_checked(lambda: body, SPEC)
         assert request.adapter == adapter.digest
         for name in NAMES:
-            if name not in skip and (told := self._said(name, request, adapter)):
+            if name in of and (told := self._said(name, request, adapter)):
                 yield told
 
 
-def votes(name: str, request: Request, current: Adapter) -> Delivery:
+def votes(name: str, request: Question, current: Adapter) -> Delivery:
     own = toy_adapter(SPEC, 100 * request.round + NAMES.index(name))
     return Delivery(name, ClientStats(played=1), own.to_bytes())
 
 
-def abstains(name: str, request: Request, current: Adapter) -> Delivery:
+def abstains(name: str, request: Question, current: Adapter) -> Delivery:
     return Delivery(name, ClientStats(played=1), None)
 
 
@@ -71,7 +73,7 @@ def test_a_member_is_asked_from_the_round_it_joins(tmp_path: Path):
     assert results[0].bytes_down * 3 == results[2].bytes_down * 2
 
 
-def away(name: str, request: Request, current: Adapter) -> None:
+def away(name: str, request: Question, current: Adapter) -> None:
     return None
 
 
@@ -111,7 +113,7 @@ def test_who_sends_back_the_adapter_of_an_earlier_round_is_rejected(tmp_path: Pa
     """Sent back in the round it was sent out it is a vote: somebody whom training did not move."""
     sent: list[bytes] = []
 
-    def sends_back(name: str, request: Request, current: Adapter) -> Delivery:
+    def sends_back(name: str, request: Question, current: Adapter) -> Delivery:
         sent.append(current.to_bytes())
         return Delivery(name, ClientStats(), sent[0])
 
@@ -134,7 +136,7 @@ def test_who_sends_back_the_adapter_of_an_earlier_round_is_rejected(tmp_path: Pa
 def test_who_counts_more_games_than_it_was_asked_for_is_rejected(
     tmp_path: Path, counts: dict[str, int], counted: bool
 ):
-    def claims(name: str, request: Request, current: Adapter) -> Delivery:
+    def claims(name: str, request: Question, current: Adapter) -> Delivery:
         return votes(name, request, current)._replace(stats=ClientStats(**counts))
 
     settings = config(rounds=1)
@@ -151,7 +153,7 @@ def test_each_round_begins_with_the_adapter_the_last_one_ended_with(tmp_path: Pa
     assert len(set(after)) == 4
     assert [(r.before, r.after) for r in run.results()] == list(pairwise(after))
     # After the last round the last adapter is measured, and nobody trains.
-    assert [(r.round, r.adapter, r.train) for r in ask.asked] == [
+    assert [(r.round, r.adapter, r.trains) for r in ask.asked] == [
         (1, after[0], True),
         (2, after[1], True),
         (3, after[2], True),
@@ -173,7 +175,7 @@ def test_the_first_and_the_last_adapter_are_measured_and_others_as_the_settings_
 
 
 def test_what_a_client_measured_is_on_record_under_the_adapter_it_was_sent(tmp_path: Path):
-    def measures(name: str, request: Request, current: Adapter) -> Delivery:
+    def measures(name: str, request: Question, current: Adapter) -> Delivery:
         stats = ClientStats(eval_played=4, eval_succeeded=request.round % 4)
         return Delivery(name, stats, votes(name, request, current).adapter)
 

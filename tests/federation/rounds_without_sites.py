@@ -6,11 +6,11 @@ from contextlib import closing
 
 from fedse.drivers.loop import federate
 from fedse.federation.folder import Federation
-from fedse.protocol import Delivery, Request
+from fedse.protocol import Delivery, Question
 from fedse.store.run import Run
 from fedse.store.run_folder import open_run
 from fedse.testing import toy_adapter
-from fedse.types import Adapter, ClientStats
+from fedse.types import ClientStats
 
 STATS = ClientStats(played=4, succeeded=2, buffered=3, loss=0.5, steps=1)
 
@@ -22,15 +22,13 @@ def run_all_rounds(federation: Federation, *, broken: str = "") -> None:
 
 
 def _answers(run: Run, broken: str):
-    def ask(
-        request: Request, adapter: Adapter, *, skip: Collection[str] = ()
-    ) -> Iterator[Delivery]:
+    def ask(request: Question, body: bytes, *, of: Collection[str]) -> Iterator[Delivery]:
         for place, client in enumerate(c.name for c in run.config.clients):
-            if client not in skip:
+            if client in of:
                 data = toy_adapter(run.spec, place + 10 * request.round, scale=0.01).to_bytes()
                 sent = data[: len(data) // 2] if client == broken else data
                 played = {"eval_played": 4, "eval_succeeded": 1} if request.evaluate else {}
                 stats = STATS.model_copy(update=played)
-                yield Delivery(client, stats, sent if request.train else None)
+                yield Delivery(client, stats, sent if request.trains else None)
 
     return ask

@@ -39,7 +39,7 @@ from fedse.flower.patches import bundle_guard
 from fedse.flower.preview import EXAMPLE, preview
 from fedse.flower.server import transport
 from fedse.flower.server.transport import GridAsk
-from fedse.protocol import Delivery, Request, SiteReply
+from fedse.protocol import Delivery, Question, SiteReply
 from fedse.store.run import Run
 from fedse.testing import toy_adapter, toy_spec
 from fedse.types import AdapterSpec, ClientStats
@@ -294,11 +294,11 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 def heard(run: Run, replies: dict[str, SiteReply]) -> dict[str, Delivery]:
     adapter = toy_adapter(SPEC, 9)
-    request = Request(
+    request = Question(
         experiment="toy", round=1, agreed=run.config.agreed_digest(), spec=SPEC.identity,
-        adapter=adapter.digest, train=True, evaluate=True,
+        adapter=adapter.digest, kind="train", evaluate=True,
     )  # fmt: skip
-    got = GridAsk(FakeGrid(replies), run, join_seconds=0.1)(request, adapter)
+    got = GridAsk(FakeGrid(replies), run, join_seconds=0.1)(request, adapter.to_bytes(), of=NAMES)
     return {delivery.client: delivery for delivery in got}
 
 

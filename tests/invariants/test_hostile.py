@@ -18,15 +18,15 @@ from tests.needs import needs
 
 needs("flwr")
 
-from fedse.aggregate.validate import cap_lessons, parse_adapter, shrink_to_bound
+from fedse.aggregate.validate import cap_lessons, load_checked, parse_adapter, shrink_to_bound
 from fedse.committed import RoundResult
 from fedse.config.aggregation import AggregateSection
 from fedse.drivers.loop import federate
 from fedse.errors import AdapterRejected, RunError
 from fedse.events import silent
 from fedse.flower.messages.wire import REPLY
-from fedse.protocol import Delivery, Request
-from fedse.site.serve import serve
+from fedse.protocol import Delivery, Question
+from fedse.site.answer import serve
 from fedse.testing import open_toy_site, toy_adapter
 from fedse.types import Adapter, ClientStats
 from tests.hostile import (
@@ -98,9 +98,9 @@ def test_a_client_refuses_it_too_and_does_no_work(kind: str, tmp_path: Path):
     settings = config(AggregateSection(), rounds=1).model_copy(update={"clients": (one_client(),)})
     site = open_toy_site(settings, OFFENDER, tmp_path, clock=lambda: 0.0)
     data = BYTES[kind]
-    request = Request(
+    request = Question(
         experiment="toy", round=1, agreed=settings.agreed_digest(), spec=SPEC.identity,
-        adapter=hashlib.sha256(data).hexdigest(), train=True, evaluate=False,
+        adapter=hashlib.sha256(data).hexdigest(), kind="train", evaluate=False,
     )  # fmt: skip
     with pytest.raises(AdapterRejected):
         serve(request, data, site, settings, emit=silent)
@@ -317,11 +317,11 @@ def test_being_away_is_no_strike(tmp_path: Path):
 class Listed:
     """Says to every request what the list says, as a driver would."""
 
-    def __init__(self, said: Callable[[Request, Adapter], Iterable[Delivery]]) -> None:
+    def __init__(self, said: Callable[[Question, Adapter], Iterable[Delivery]]) -> None:
         self._said = said
 
-    def __call__(self, request: Request, adapter: Adapter, *, skip=()) -> Iterable[Delivery]:
-        return self._said(request, adapter)
+    def __call__(self, request: Question, body: bytes, *, of=()) -> Iterable[Delivery]:
+        return self._said(request, load_checked(lambda: body, SPEC))
 
 
 def sound(name: str, round: int, current: Adapter) -> Delivery:
@@ -331,7 +331,7 @@ def sound(name: str, round: int, current: Adapter) -> Delivery:
 def test_nobody_is_locked_out_by_another_who_takes_its_name(tmp_path: Path):
     """Where sites are not registered anybody can say a name twice; the first answer counts."""
 
-    def said(request: Request, current: Adapter) -> list[Delivery]:
+    def said(request: Question, current: Adapter) -> list[Delivery]:
         told = [sound(name, request.round, current) for name in NAMES]
         return [
             *told,
@@ -357,7 +357,7 @@ def test_too_few_sound_clients_still_end_the_run(tmp_path: Path):
 def test_the_last_evaluation_neither_waits_for_nor_hears_who_is_in_quarantine(tmp_path: Path):
     asked: list[int] = []
 
-    def said(request: Request, current: Adapter) -> list[Delivery]:
+    def said(request: Question, current: Adapter) -> list[Delivery]:
         asked.append(request.round)
         told = ClientStats(eval_played=4, eval_succeeded=1)
         bad = Delivery(OFFENDER, told, START.to_bytes()[:-1] if request.train else None)

@@ -13,7 +13,7 @@ import pytest
 
 from fedse.config.schema import Config
 from fedse.drivers.run import run_local
-from fedse.protocol import Request
+from fedse.protocol import Question
 from fedse.site import worker
 from fedse.site.log import log_to
 from fedse.site.worker import ServedSites, exchange
@@ -68,9 +68,9 @@ def logged(tmp_path: Path) -> Iterator[Path]:
 def asked(config: Config, home: Path) -> dict[str, object]:
     """What a worker answers to the first request of a run."""
     adapter = toy_adapter(SPEC, 1)
-    request = Request(
+    request = Question(
         experiment="toy", round=1, agreed=config.agreed_digest(), spec=SPEC.identity,
-        adapter=adapter.digest, train=True, evaluate=True,
+        adapter=adapter.digest, kind="train", evaluate=True,
     )  # fmt: skip
     said = json.dumps({"client": None, "request": request.model_dump(mode="json")}).encode()
     frames = Frames(said, adapter.to_bytes())

@@ -9,9 +9,9 @@ import pytest
 from fedse.config.schema import Config
 from fedse.events import silent
 from fedse.method.site import Site
-from fedse.protocol import Request, SiteReply
+from fedse.protocol import Question, SiteReply
+from fedse.site.answer import answer
 from fedse.site.choose_adapter import choose_adapter
-from fedse.site.gate import handle_request
 from fedse.site.open import add_demonstrations
 from fedse.site.own_adapters import keep_adapter
 from fedse.site.rules import first_rules, write_rules
@@ -53,20 +53,19 @@ def ask(site: Site, home: Path, **changes: object) -> SiteReply:
         "agreed": CONFIG.agreed_digest(),
         "spec": SPEC.identity,
         "adapter": ADAPTER.digest,
-        "train": False,
-        "evaluate": False,
+        "kind": "evaluate",
     }
-    request = Request.model_validate({**fields, **changes})
+    request = Question.model_validate({**fields, **changes})
     policy = home / "policy.toml"
     rules = first_rules(CONFIG, adapter_bytes=SPEC.nbytes)
     write_rules(policy, rules.model_copy(update={"veto_drop": 0.1}))
-    return handle_request(request, ADAPTER.to_bytes(), site, CONFIG, policy=policy, emit=silent)
+    return answer(request, ADAPTER.to_bytes(), site, CONFIG, policy=policy, emit=silent)
 
 
 def test_the_gate_the_veto_exploration_and_the_choice_read_other_tasks(blind: Site, tmp_path: Path):
     add_demonstrations(blind, CONFIG)
-    assert ask(blind, tmp_path, validate_only=True).stats.validation_played == 5
-    assert ask(blind, tmp_path, train=True).adapter is not None
+    assert ask(blind, tmp_path, kind="validate").stats.validation_played == 5
+    assert ask(blind, tmp_path, kind="train").adapter is not None
     keep_adapter(tmp_path, "global", 3, ADAPTER)
     choose_adapter(blind, CONFIG, tmp_path, games=6, risk=0.05)
 

@@ -16,10 +16,10 @@ from fedse.errors import ConfigError, RunError
 from fedse.ledger.chain import FILE, Entry, Ledger
 from fedse.ledger.pardon import grant_pardon
 from fedse.ledger.record import note_pardons, run_ledger, verify_ledger
-from fedse.protocol import Delivery, Request
+from fedse.protocol import Delivery, Question
 from fedse.store.run import Run
 from fedse.testing import toy_adapter, toy_spec
-from fedse.types import Adapter, ClientStats
+from fedse.types import ClientStats
 
 SPEC = toy_spec()
 NAMES = ("a", "b", "c")
@@ -49,17 +49,15 @@ def go_on(
     """Rounds until `until`; `a` sends half an adapter in the rounds in `bad`. Who was skipped."""
     skipped: list[Collection[str]] = []
 
-    def ask(
-        request: Request, adapter: Adapter, *, skip: Collection[str] = ()
-    ) -> Iterator[Delivery]:
+    def ask(request: Question, body: bytes, *, of: Collection[str]) -> Iterator[Delivery]:
         if request.round > until:
             raise Stopped("stop")
-        skipped.append(set(skip))
+        skipped.append({*NAMES} - {*of})
         meanwhile(request.round)
         for place, name in enumerate(NAMES):
             data = toy_adapter(SPEC, 10 * request.round + place).to_bytes()
             data = data[:9] if name == "a" and request.round in bad else data
-            if name not in skip:
+            if name in of:
                 yield Delivery(name, ClientStats(played=1), data)
 
     with closing(opened(path)) as run, suppress(Stopped):

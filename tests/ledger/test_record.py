@@ -31,9 +31,9 @@ from fedse.ledger.chain import FILE, Entry, Ledger, examine
 from fedse.ledger.entries import AnswerEntry, round_entry
 from fedse.ledger.record import ledgers_in, run_ledger, verify_ledger
 from fedse.method.site import Site
-from fedse.protocol import Request
-from fedse.site import serve as serve_module
-from fedse.site.serve import serve
+from fedse.protocol import Question
+from fedse.site import answer as serve_module
+from fedse.site.answer import serve
 from fedse.store.run import Run
 from fedse.testing import open_toy_site, toy_adapter, toy_spec
 from fedse.types import Adapter
@@ -281,16 +281,16 @@ def site(tmp_path: Path) -> Site:
     return open_site(config(), "c0", tmp_path / "c0", clock=zero)
 
 
-def ask(site: Site, round: int = 1) -> tuple[Request, bytes]:
+def ask(site: Site, round: int = 1) -> tuple[Question, bytes]:
     """Of each round another adapter comes."""
     adapter, cfg = toy_adapter(toy_spec(), round), config()
-    request = Request(
+    request = Question(
         experiment=cfg.run.name,
         round=round,
         agreed=cfg.agreed_digest(),
         spec=adapter.spec.identity,
         adapter=adapter.digest,
-        train=True,
+        kind="train",
         evaluate=True,
     )
     done = serve(request, adapter.to_bytes(), site, cfg, emit=silent)

@@ -11,12 +11,12 @@ needs("cryptography", "Crypto")
 
 from fedse.errors import FedSEError, WireError
 from fedse.secure_sum import member as members
-from fedse.secure_sum.combine import unmasking
+from fedse.secure_sum.combine import NoSum, is_sound_announcement, unmasking
 from fedse.secure_sum.fixed_point import Whole
 from fedse.secure_sum.key_agreement import mask_key, pair_stream, self_stream
 from fedse.secure_sum.member import MemberState, SumRefused
-from fedse.secure_sum.messages import Confirmations, SealedBundle, ShareMail, Survivors
-from fedse.secure_sum.roster import Roster, confirm
+from fedse.secure_sum.messages import Confirmations, Revealed, SealedBundle, ShareMail, Survivors
+from fedse.secure_sum.roster import Roster, confirm, sign_announcement
 from fedse.secure_sum.sharing import joined, split
 from fedse.secure_sum.streams import add_stream, subtract_stream
 from tests.secure_sum.scene import (
@@ -239,7 +239,7 @@ def test_a_roster_of_too_few_or_of_strangers_is_refused():
         share(roster=Roster(announcements=(*twice, twice[-1])))
 
 
-def test_shares_that_were_changed_or_are_for_another_are_refused():
+def test_shares_that_were_changed_or_are_for_another_are_not_held():
     states = announced()
     roster = roster_of(states)
     states = {n: members.share_out(s, roster, DIRECTORY) for n, s in states.items()}
@@ -249,21 +249,68 @@ def test_shares_that_were_changed_or_are_for_another_are_refused():
     flipped = f"{int(to['a'], 16) ^ 1:096x}"
     for wrong in ({**to, "a": flipped}, {**to, "a": to["c"]}, {**bundles["c"].to}):
         mail = ShareMail(bundles={**bundles, "b": SealedBundle(to=wrong)})
-        with pytest.raises(WireError, match="the shares from b for a are not as they were sent"):
-            members.take_shares(states["a"], mail)
+        taken = members.take_shares(states["a"], mail)
+        assert (taken.senders, set(taken.held)) == (tuple("abcd"), set("acd"))
 
 
-def test_a_false_share_gives_no_sum():
+FALSE = "0" * 32
+
+
+def lying(played: Played, *liars: str) -> dict[str, Revealed]:
+    """What was revealed, with false shares from some members."""
+    return {
+        name: Revealed(
+            self_seeds=dict.fromkeys(told.self_seeds, FALSE),
+            mask_seeds=dict.fromkeys(told.mask_seeds, FALSE),
+        )
+        if name in liars
+        else told
+        for name, told in played.reveals.items()
+    }
+
+
+@pytest.mark.parametrize(("liar", "named"), [("a", {"a"}), ("f", set())])
+def test_false_shares_of_one_member_do_not_matter(liar: str, named: set[str]):
+    """Five shares are needed and used: those of `f`, the sixth, are not looked at."""
+    played = seven()
+    honest, found = (unmasking(played.plan, r) for r in (played.reveals, lying(played, liar)))
+    assert found == honest._replace(liars=frozenset(named))
+
+
+def test_a_member_that_lies_about_one_other_is_found_too():
     played = seven()
     told = dict(played.reveals)
-    false = {**told["a"].self_seeds, "b": "0" * 32}
-    told["a"] = told["a"].model_copy(update={"self_seeds": false})
-    with pytest.raises(WireError, match="revealed of b do not fit together"):
-        unmasking(played.plan, told)
-    told = dict(played.reveals)
-    told["a"] = told["a"].model_copy(update={"mask_seeds": {"g": "0" * 32}})
-    with pytest.raises(WireError, match="revealed of g do not fit together"):
-        unmasking(played.plan, told)
+    told["a"] = told["a"].model_copy(update={"mask_seeds": {"g": FALSE}})
+    assert unmasking(played.plan, told).liars == {"a"}
+
+
+def test_more_false_shares_than_can_be_spared_give_no_sum_and_prove_nothing():
+    played = seven()
+    with pytest.raises(NoSum, match="the shares of a that members revealed do not fit") as found:
+        unmasking(played.plan, lying(played, "a", "b"))
+    assert not found.value.proven
+
+
+def test_a_dealer_whose_shares_a_third_of_the_members_cannot_read_is_proven_to_lie():
+    played = seven()
+    unreadable = {
+        name: told.model_copy(
+            update={"self_seeds": {n: s for n, s in told.self_seeds.items() if n != "b"}}
+        )
+        for name, told in played.reveals.items()
+        if name != "b"
+    }
+    with pytest.raises(NoSum) as found:
+        unmasking(played.plan, {**unreadable, "b": played.reveals["b"]})
+    assert (found.value.dealer, found.value.proven) == ("b", True)
+
+
+def test_keys_with_which_every_secret_is_the_same_are_no_announcement():
+    terms, signer = terms_of(4), signer_of("a")
+    weak = sign_announcement(
+        signer, "a", terms, channel="00" * 32, mask="00" * 32, commitment="11" * 32
+    )
+    assert not is_sound_announcement(weak, terms, DIRECTORY)
 
 
 def test_no_stage_can_be_left_out():

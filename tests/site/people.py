@@ -8,8 +8,8 @@ from fedse.config.schema import ClientSection, Config, RolloutSection, RunSectio
 from fedse.config.training import TrainSection
 from fedse.events import silent
 from fedse.method.site import Site
-from fedse.protocol import Request, SiteReply
-from fedse.site.serve import serve
+from fedse.protocol import Question, SiteReply
+from fedse.site.answer import serve
 from fedse.testing import CoinWorld, open_toy_site, toy_adapter
 from fedse.types import Adapter, Split, Task
 
@@ -53,13 +53,13 @@ def open_people(settings: Config, home: Path) -> Site:
 def answer(site: Site, settings: Config, round: int, adapter: Adapter | None = None) -> SiteReply:
     """The site's answer to a round that begins with an adapter of its own."""
     given = adapter or toy_adapter(site.spec, round)
-    request = Request(
+    request = Question(
         experiment="e",
         round=round,
         agreed=settings.agreed_digest(),
         spec=site.spec.identity,
         adapter=given.digest,
-        train=True,
+        kind="train",
         evaluate=False,
     )
     return serve(request, given.to_bytes(), site, settings, emit=silent)

@@ -23,11 +23,11 @@ from fedse.ledger.databases import outbox_audits
 from fedse.ledger.entries import audit_entries
 from fedse.ledger.record import verify_ledger
 from fedse.method.site import Site
-from fedse.protocol import Request, SiteReply
+from fedse.protocol import Question, SiteReply
+from fedse.site import answer as serve_module
 from fedse.site import auditing
-from fedse.site import serve as serve_module
+from fedse.site.answer import answer
 from fedse.site.answers import AnsweredRounds
-from fedse.site.gate import handle_request
 from fedse.site.rules import first_rules, read_rules, set_pause, write_rules
 from fedse.store.outbox import Outbox
 from fedse.testing import open_toy_site, toy_adapter, toy_spec
@@ -47,14 +47,14 @@ CONFIG = Config.model_validate(
 QUIET, LOUD = found(), found(auc=0.9)
 
 
-def request_for(round: int) -> Request:
-    return Request(
+def request_for(round: int) -> Question:
+    return Question(
         experiment="toy",
         round=round,
         agreed=CONFIG.agreed_digest(),
         spec=SPEC.identity,
         adapter=toy_adapter(SPEC, round).digest,
-        train=True,
+        kind="train",
         evaluate=True,
     )
 
@@ -69,9 +69,7 @@ class Audited(NamedTuple):
 
     def ask(self, round: int) -> SiteReply:
         data, policy = toy_adapter(SPEC, round).to_bytes(), self.home / "policy.toml"
-        return handle_request(
-            request_for(round), data, self.site, CONFIG, policy=policy, emit=silent
-        )
+        return answer(request_for(round), data, self.site, CONFIG, policy=policy, emit=silent)
 
     def rule(self, **changes: object) -> None:
         rules = read_rules(self.home / "policy.toml")
@@ -169,7 +167,7 @@ def test_a_gate_that_asks_about_the_same_round_neither_hides_nor_inherits_an_aud
     toy.finds[4] = LOUD
     for round in range(1, 9):
         toy.ask(round)
-        judged = request_for(round).model_copy(update={"train": False})
+        judged = request_for(round).model_copy(update={"kind": "evaluate"})
         data = toy_adapter(SPEC, round).to_bytes()
         reply = serve_module.serve(judged, data, toy.site, CONFIG, emit=silent)
         assert (reply.fault, reply.stats.eval_played) == (Fault.NONE, 4)

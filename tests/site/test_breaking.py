@@ -13,7 +13,7 @@ from fedse.envs.base import Step
 from fedse.errors import EnvError, RunError
 from fedse.events import silent
 from fedse.method.site import Site
-from fedse.protocol import Delivery, Request
+from fedse.protocol import Delivery, Question
 from fedse.site.open import add_demonstrations, check_hint
 from fedse.testing import CoinWorld, open_toy_site, toy_adapter, toy_spec
 from fedse.types import Adapter, ClientStats
@@ -50,13 +50,13 @@ def config(env: str, **sections: object) -> Config:
 
 def asked(settings: Config, home: Path, open_site: OpenSite = open_toy_site) -> Delivery:
     adapter = toy_adapter(toy_spec(), 1)
-    request = Request(
+    request = Question(
         experiment="run",
         round=1,
         agreed=settings.agreed_digest(),
         spec=toy_spec().identity,
         adapter=adapter.digest,
-        train=True,
+        kind="train",
         evaluate=False,
     )
     sites = Sites(settings, home, lambda: 0.0, open_site)

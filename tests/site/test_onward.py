@@ -15,8 +15,8 @@ from fedse.course import Course
 from fedse.errors import RunError
 from fedse.events import silent
 from fedse.method.site import Site
-from fedse.protocol import Request, SiteReply
-from fedse.site.serve import serve
+from fedse.protocol import Question, SiteReply
+from fedse.site.answer import serve
 from fedse.store.outbox import Outbox
 from fedse.testing import open_toy_site, toy_adapter, toy_spec
 from fedse.types import Fitted
@@ -34,17 +34,17 @@ CONFIG = Config.model_validate(
 )
 
 
-def request_for(round: int, adapter: int = 0, **changes: object) -> Request:
+def request_for(round: int, adapter: int = 0, **changes: object) -> Question:
     fields: dict[str, object] = {
         "experiment": "toy",
         "round": round,
         "agreed": CONFIG.agreed_digest(),
         "spec": SPEC.identity,
         "adapter": toy_adapter(SPEC, adapter or round).digest,
-        "train": True,
+        "kind": "train",
         "evaluate": False,
     }
-    return Request.model_validate({**fields, **changes})
+    return Question.model_validate({**fields, **changes})
 
 
 def ask(site: Site, round: int, adapter: int = 0, **changes: object) -> SiteReply:
@@ -119,7 +119,7 @@ def test_a_site_that_missed_rounds_goes_on_with_its_own(watched: Watched):
 def test_a_round_without_training_leaves_them(watched: Watched):
     ask(watched.site, 1)
     kept = watched.newest
-    ask(watched.site, 2, train=False)
+    ask(watched.site, 2, kind="evaluate")
     assert watched.newest == kept
 
 

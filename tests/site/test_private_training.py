@@ -26,8 +26,9 @@ from fedse.events import silent
 from fedse.faults import Fault
 from fedse.method.site import Site
 from fedse.privacy.accountant import Charge, epsilon_of
-from fedse.protocol import Request, SiteReply
+from fedse.protocol import Question, SiteReply
 from fedse.site import auditing
+from fedse.site.answer import serve
 from fedse.site.private_training import (
     PrivacySpent,
     PrivateTraining,
@@ -35,7 +36,6 @@ from fedse.site.private_training import (
     spent_with,
     units_of,
 )
-from fedse.site.serve import serve
 from fedse.store.database import Database
 from fedse.store.privacy_journal import PrivacyJournal
 from fedse.testing import CoinWorld, open_toy_site, toy_adapter, toy_spec
@@ -70,10 +70,10 @@ def request_for(round: int, config: Config = CONFIG, *, adapter: int = 0, **chan
         "agreed": config.agreed_digest(),
         "spec": SPEC.identity,
         "adapter": toy_adapter(SPEC, adapter or round).digest,
-        "train": True,
+        "kind": "train",
         "evaluate": False,
     }
-    return Request.model_validate({**fields, **changes})
+    return Question.model_validate({**fields, **changes})
 
 
 def ask(
@@ -215,7 +215,7 @@ def test_an_evaluation_in_between_leaves_the_secret_of_a_lost_fit(tmp_path: Path
     broken = replace(site, fit=lambda *given: (_ for _ in ()).throw(RunError("lost")))
     with pytest.raises(RunError):
         ask(broken, 1)
-    ask(site, 1, train=False, evaluate=True)
+    ask(site, 1, kind="evaluate", evaluate=True)
     ask(site, 1)
     assert len(charges(site)) == 1
 
@@ -251,7 +251,7 @@ def test_no_later_question_hides_an_answer_without_noise(tmp_path: Path):
     plain = with_settings(CONFIG, {"privacy.epsilon": None})
     site = opened(tmp_path)
     ask(site, 1, plain)
-    ask(site, 1, plain, adapter=8, train=False, evaluate=True)
+    ask(site, 1, plain, adapter=8, kind="evaluate", evaluate=True)
     assert ask(site, 2).fault == Fault.PRIVACY_SPENT
     assert told(site) == math.inf
 

@@ -10,11 +10,11 @@ import pytest
 from fedse.config.redaction import RedactSection
 from fedse.config.schema import Config
 from fedse.events import silent
-from fedse.protocol import Request
+from fedse.protocol import Question
 from fedse.redact.episode import text_filter
 from fedse.redact.spans import PSEUDONYM
+from fedse.site.answer import serve
 from fedse.site.log import log_to
-from fedse.site.serve import serve
 from fedse.testing import open_toy_site, toy_adapter, toy_spec
 from tests.needs import needs
 
@@ -39,9 +39,9 @@ def toy(**redact: object) -> Config:
 def answered(config: Config, home: Path) -> tuple[list[str], bytes | None]:
     """What a site saw first in each of its lessons, and its answer to the first request."""
     adapter = toy_adapter(SPEC, 1)
-    request = Request(
+    request = Question(
         experiment="toy", round=1, agreed=config.agreed_digest(), spec=SPEC.identity,
-        adapter=adapter.digest, train=True, evaluate=True,
+        adapter=adapter.digest, kind="train", evaluate=True,
     )  # fmt: skip
     site = open_toy_site(config, "a", home, clock=time.time)
     with closing(site.buffer):

@@ -18,9 +18,9 @@ from fedse.errors import RunError
 from fedse.events import silent
 from fedse.method.rollout import Game, choose_games, rollout
 from fedse.method.site import Site
-from fedse.protocol import Request
+from fedse.protocol import Question
+from fedse.site.answer import serve
 from fedse.site.resume import KeepInBuffer
-from fedse.site.serve import serve
 from fedse.store.buffer import Buffer
 from fedse.testing import CoinWorld, open_toy_site, toy_adapter, toy_spec
 from fedse.types import Fitted, Task, Trajectory
@@ -194,14 +194,14 @@ def test_what_broke_is_tried_again(buffer: Buffer):
     assert again.begun == list(games[4:8])
 
 
-def request_for(round: int = 1) -> Request:
-    return Request(
+def request_for(round: int = 1) -> Question:
+    return Question(
         experiment="toy",
         round=round,
         agreed=CONFIG.agreed_digest(),
         spec=SPEC.identity,
         adapter=toy_adapter(SPEC, 1).digest,
-        train=True,
+        kind="train",
         evaluate=True,
     )
 

@@ -21,8 +21,8 @@ from fedse.config.schema import Config
 from fedse.errors import ConfigError, EnvError, FedSEError, WireError
 from fedse.faults import Fault
 from fedse.method.site import Site
-from fedse.protocol import Request, SiteReply
-from fedse.site.gate import handle_request
+from fedse.protocol import Question, SiteReply
+from fedse.site.answer import answer, serve
 from fedse.site.rules import (
     VETO_DROP,
     RuleRefusal,
@@ -33,7 +33,6 @@ from fedse.site.rules import (
     set_pause,
     write_rules,
 )
-from fedse.site.serve import serve
 from fedse.site.worker import ServedSites, exchange
 from fedse.testing import open_toy_site, toy_adapter, toy_spec
 from fedse.types import Adapter, ClientStats, Fitted, Trajectory
@@ -54,17 +53,17 @@ CONFIG = Config.model_validate(
 )
 
 
-def request_for(sent: Adapter, round: int = 1, **changes: object) -> Request:
+def request_for(sent: Adapter, round: int = 1, **changes: object) -> Question:
     fields: dict[str, object] = {
         "experiment": CONFIG.run.name,
         "round": round,
         "agreed": CONFIG.agreed_digest(),
         "spec": SPEC.identity,
         "adapter": sent.digest,
-        "train": True,
+        "kind": "train",
         "evaluate": True,
     }
-    return Request.model_validate({**fields, **changes})
+    return Question.model_validate({**fields, **changes})
 
 
 def silent(event: str, /, **facts: object) -> None: ...
@@ -79,9 +78,9 @@ class Bench(NamedTuple):
     wins: dict[str, int]
     """By adapter, how many of the eight validation games it wins."""
 
-    def ask(self, request: Request, adapter: Adapter) -> SiteReply:
+    def ask(self, request: Question, adapter: Adapter) -> SiteReply:
         data = adapter.to_bytes()
-        return handle_request(request, data, self.site, CONFIG, policy=self.policy, emit=silent)
+        return answer(request, data, self.site, CONFIG, policy=self.policy, emit=silent)
 
     def adapter(self, wins: int) -> Adapter:
         made = toy_adapter(SPEC, len(self.wins))
@@ -138,7 +137,7 @@ REFUSED: dict[str, tuple[dict[str, object], dict[str, object], int]] = {
     "a round beyond the site's": ({"max_rounds": 2}, {"round": 3}, Fault.TOO_MANY_ROUNDS),
     "a round beyond the agreed ones": ({"max_rounds": 99}, {"round": 6}, Fault.TOO_MANY_ROUNDS),
     "round zero": ({}, {"round": 0}, Fault.TOO_MANY_ROUNDS),
-    "an evaluation far beyond": ({}, {"round": 7, "train": False}, Fault.TOO_MANY_ROUNDS),
+    "an evaluation far beyond": ({}, {"round": 7, "kind": "evaluate"}, Fault.TOO_MANY_ROUNDS),
     "more bytes than the site allows": (
         {"max_bytes_up": SPEC.nbytes - 1},
         {},
@@ -167,7 +166,7 @@ def test_what_is_allowed_is_done(bench: Bench):
 
 def test_the_last_adapter_may_be_measured_after_the_last_round(bench: Bench):
     adapter = bench.adapter(3)
-    got = bench.ask(request_for(adapter, round=ROUNDS + 1, train=False), adapter)
+    got = bench.ask(request_for(adapter, round=ROUNDS + 1, kind="evaluate"), adapter)
     assert (got.fault, got.stats.eval_played, got.adapter) == (0, 8, None)
 
 
@@ -227,7 +226,7 @@ def test_the_server_can_only_tighten(mine: int, agreed: int, asked: int, train: 
     policy = SiteRules(experiments=("toy",), max_rounds=mine, max_bytes_up=SPEC.nbytes)
     run = CONFIG.run.model_copy(update={"rounds": agreed})
     config = CONFIG.model_copy(update={"run": run})
-    request = request_for(toy_adapter(SPEC, 0), round=asked, train=train)
+    request = request_for(toy_adapter(SPEC, 0), round=asked, kind="train" if train else "evaluate")
     try:
         require_allowed(policy, request, config, SPEC.nbytes)
         allowed = True
@@ -237,13 +236,13 @@ def test_the_server_can_only_tighten(mine: int, agreed: int, asked: int, train: 
 
 
 def test_a_request_has_no_field_that_could_carry_a_rule():
-    assert not set(Request.model_fields) & set(SiteRules.model_fields)
+    assert not set(Question.model_fields) & set(SiteRules.model_fields)
 
 
 def test_without_a_policy_a_worker_answers_as_before(bench: Bench):
     adapter = bench.adapter(8)
     request, data = request_for(adapter), adapter.to_bytes()
-    got = handle_request(request, data, bench.site, CONFIG, policy=None, emit=silent)
+    got = answer(request, data, bench.site, CONFIG, policy=None, emit=silent)
     assert got == serve(request, data, bench.site, CONFIG, emit=silent)
 
 
@@ -323,9 +322,7 @@ def test_a_veto_needs_validation_games(bench: Bench):
     none = CONFIG.model_copy(update={"splits": SplitsSection()})
     request = request_for(adapter, agreed=none.agreed_digest())
     with pytest.raises(ConfigError, match=r"splits\.validation is 0"):
-        handle_request(
-            request, adapter.to_bytes(), bench.site, none, policy=bench.policy, emit=silent
-        )
+        answer(request, adapter.to_bytes(), bench.site, none, policy=bench.policy, emit=silent)
     assert bench.done == []
 
 
@@ -373,9 +370,9 @@ def test_a_round_that_is_over_is_not_worked_on_again(bench: Bench, policy: bool)
 def test_after_the_last_evaluation_no_round_is_worked_on_again(bench: Bench):
     first, last = bench.adapter(8), bench.adapter(8)
     bench.ask(request_for(first, ROUNDS), first)
-    got = bench.ask(request_for(last, ROUNDS + 1, train=False), last)
+    got = bench.ask(request_for(last, ROUNDS + 1, kind="evaluate"), last)
     assert (got.fault, got.adapter) == (0, None)
-    assert bench.ask(request_for(last, ROUNDS + 1, train=False), last) == got
+    assert bench.ask(request_for(last, ROUNDS + 1, kind="evaluate"), last) == got
     with pytest.raises(RuleRefusal):
         bench.ask(request_for(last, ROUNDS), last)
 
@@ -392,7 +389,7 @@ def test_the_owner_may_let_a_server_go_back(bench: Bench):
 
 ORACLE = {
     "another adapter": {},
-    "another adapter, only measured": {"train": False},
+    "another adapter, only measured": {"kind": "evaluate"},
     "another adapter, only trained": {"evaluate": False},
 }
 
@@ -447,7 +444,7 @@ def test_no_more_answers_than_max_rounds_leave_whatever_the_server_asks(bench: B
     assert answers == [0] * ROUNDS + [Fault.TOO_MANY_ROUNDS] * 2 * ROUNDS
     assert bench.done.count("fit") == ROUNDS
     last = bench.adapter(8)
-    assert bench.ask(request_for(last, ROUNDS + 1, train=False), last).fault == 0
+    assert bench.ask(request_for(last, ROUNDS + 1, kind="evaluate"), last).fault == 0
     bench.rule(max_rounds=ROUNDS + 2)
     again = bench.adapter(8)
     assert bench.ask(request_for(again, 1), again).adapter is not None
@@ -459,7 +456,7 @@ def test_an_honest_run_fits_into_its_budget(bench: Bench):
         assert bench.ask(request_for(adapter, round), adapter).adapter is not None
         assert bench.ask(request_for(adapter, round), adapter).adapter is not None
     last = bench.adapter(8)
-    assert bench.ask(request_for(last, ROUNDS + 1, train=False), last).fault == 0
+    assert bench.ask(request_for(last, ROUNDS + 1, kind="evaluate"), last).fault == 0
 
 
 def test_as_many_merged_adapters_are_tried_in_a_round_as_the_gate_needs(bench: Bench):
@@ -467,7 +464,7 @@ def test_as_many_merged_adapters_are_tried_in_a_round_as_the_gate_needs(bench: B
     most = 3 + CONFIG.gate.liars * (1 + len(CONFIG.clients))
     first = bench.adapter(8)
     bench.ask(request_for(first, 1), first)
-    asked = {"train": False, "evaluate": False, "validate_only": True}
+    asked = {"kind": "validate", "evaluate": False}
     for _ in range(most):
         tried = bench.adapter(8)
         assert bench.ask(request_for(tried, 1, **asked), tried).fault == 0
@@ -553,7 +550,7 @@ def test_another_experiments_rounds_do_not_count(bench: Bench):
 class Wire:
     """A connection that asks one thing and keeps the answer."""
 
-    def __init__(self, request: Request, adapter: Adapter) -> None:
+    def __init__(self, request: Question, adapter: Adapter) -> None:
         asked = {"client": None, "request": request.model_dump(mode="json")}
         self._frames = [json.dumps(asked).encode(), adapter.to_bytes()]
         self.said: list[bytes] = []

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from tests.needs import needs
 
 needs("cryptography", "Crypto")
 
+
 from fedse.config.methods import with_settings
 from fedse.config.schema import Config
 from fedse.drivers.run import introduce
@@ -20,15 +22,13 @@ from fedse.events import silent
 from fedse.faults import Fault
 from fedse.ledger.keys import new_signer
 from fedse.method.site import Site
-from fedse.protocol import SiteReply, StageRequest
+from fedse.protocol import Question, SiteReply
 from fedse.secure_sum.combine import SumPlan, plan_sum, with_mail
 from fedse.secure_sum.directory import directory_fingerprint, read_directory
 from fedse.secure_sum.member import MemberState, SumRefused, announce, share_out
 from fedse.secure_sum.messages import SealedBundle, from_bytes, masked_from_bytes, to_bytes
 from fedse.secure_sum.roster import Announcement, Roster, SumTerms
-from fedse.site.gate import handle_stage
-from fedse.site.secure_stage import serve_stage
-from fedse.site.serve import serve
+from fedse.site.answer import answer, serve
 from fedse.site.socket_client import ask_site
 from fedse.testing import open_toy_site
 from fedse.types import Adapter
@@ -56,11 +56,12 @@ class Others:
         return made
 
 
-def stage(config: Config, adapter: Adapter, name: str, /, **changes: object) -> StageRequest:
-    fields = first_request(config, adapter).model_dump(
-        include={"experiment", "round", "agreed", "spec", "adapter"}
-    )
-    return StageRequest.model_validate({**fields, "stage": name, **changes})
+def stage(config: Config, adapter: Adapter, name: str, /, **changes: object) -> Question:
+    asked = first_request(config, adapter, kind=name, evaluate=False)
+    return asked.model_copy(update=changes)
+
+
+serve_stage = partial(serve, emit=silent)
 
 
 def terms_in(site: Site) -> SumTerms:
@@ -150,9 +151,9 @@ def test_rules_count_in_a_sum_too(others: Others, opened: Callable[[], Site], ad
         plan, _ = begun(site, others, adapter)
         given = (stage(CONFIG, adapter, "shares"), to_bytes(plan.roster), site, CONFIG)
         policy.write_text(rules + "pause = true\n")
-        assert handle_stage(*given, policy=policy).fault == Fault.PAUSED
+        assert answer(*given, policy=policy, emit=silent).fault == Fault.PAUSED
         policy.write_text(rules)
-        assert handle_stage(*given, policy=policy).adapter
+        assert answer(*given, policy=policy, emit=silent).adapter
 
 
 def test_over_the_socket_only_a_number_tells_of_a_refusal(

@@ -26,8 +26,8 @@ from fedse.faults import Fault
 from fedse.method.site import Site
 from fedse.protocol import SiteReply
 from fedse.site import socket_client, worker
+from fedse.site.answer import serve
 from fedse.site.listening import SocketAddress, listen
-from fedse.site.serve import serve
 from fedse.site.socket_client import ask_site
 from fedse.testing import open_toy_site, toy_adapter
 from fedse.types import Adapter, ClientStats, Fitted
@@ -167,7 +167,7 @@ def test_a_round_that_is_over_is_a_fault_and_the_log_says_why(serve_toy: ServeTo
 
 
 def test_an_evaluation_without_training_has_no_adapter(serve_toy: ServeToy, adapter: Adapter):
-    request = first_request(CONFIG, adapter, train=False)
+    request = first_request(CONFIG, adapter, kind="evaluate")
     got = ask(serve_toy(CONFIG, "alpha"), request, adapter.to_bytes())
     assert (got.fault, got.adapter, got.stats.loss) == (0, None, None)
     assert got.stats.eval_played == CONFIG.eval.episodes
@@ -321,7 +321,7 @@ def test_a_real_worker_starts_answers_and_ends(sockets: Path, tmp_path: Path):
             assert process.stdout is not None
             assert process.stdout.readline() == f"ready {path}\n"
             current = initial_adapter(spec_of(config), seed=0)
-            request = first_request(config, current, train=False).model_dump(mode="json")
+            request = first_request(config, current, kind="evaluate").model_dump(mode="json")
             got = ask_site(
                 path, request, current.to_bytes(), client=None, max_reply_bytes=0, timeout=60
             )

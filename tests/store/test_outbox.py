@@ -164,12 +164,19 @@ def test_a_buffer_from_before_is_opened_and_its_answers_count(path: Path):
     assert sent(path)[1] == (hashlib.sha256(body(1)).hexdigest(), len(body(1)))
 
 
-def test_the_answer_to_a_gate_takes_the_place_of_the_vote_but_not_of_its_steps(buffer: Buffer):
+def test_every_question_of_a_round_has_an_answer_of_its_own(buffer: Buffer):
     for round in (1, 2):
         finish(buffer, round)
-        asked = SiteReply(ClientStats(played=4))
-        buffer.outbox.finish("e", round, request(100 + round), asked)
+        for adapter in (100, 200):
+            asked = SiteReply(ClientStats(validation_played=adapter))
+            buffer.outbox.finish("e", round, request(adapter + round), asked, kind="validate")
     assert buffer.outbox.steps("e") == 1 + 2
+    assert [vote.round for vote in buffer.outbox.kept_votes("e")] == [2, 1]
+    for round in (1, 2):
+        assert buffer.outbox.finished("e", round, request(round)).adapter is not None
+        for adapter in (100, 200):
+            found = buffer.outbox.finished("e", round, request(adapter + round))
+            assert found.stats.validation_played == adapter
     finish(buffer, 2)
     assert buffer.outbox.steps("e") == 1 + 2, "work that is done again counts once"
 

@@ -16,12 +16,12 @@ from fedse.drivers.loop import federate
 from fedse.errors import RunError, StoreError
 from fedse.ledger.chain import FILE
 from fedse.ledger.record import verify_ledger
-from fedse.protocol import Delivery, Request, SiteReply
+from fedse.protocol import Delivery, Question, SiteReply
 from fedse.store.buffer import Buffer
 from fedse.store.gc import Freed, collect_run
 from fedse.store.run import Run
 from fedse.testing import toy_adapter, toy_spec
-from fedse.types import Adapter, ClientStats
+from fedse.types import ClientStats
 
 SPEC = toy_spec()
 ROUNDS = 6
@@ -40,9 +40,7 @@ def config(*, keep: int = 0, outer: str = "none") -> Config:
 def go_on(path: Path, settings: Config, *, until: int = ROUNDS) -> None:
     """All rounds, or those up to `until`, when the process dies in the middle of the next."""
 
-    def ask(
-        request: Request, adapter: Adapter, *, skip: Collection[str] = ()
-    ) -> Iterator[Delivery]:
+    def ask(request: Question, body: bytes, *, of: Collection[str]) -> Iterator[Delivery]:
         for place, name in enumerate("ab"):
             if request.round > until:
                 raise RunError("killed")

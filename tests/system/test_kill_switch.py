@@ -15,18 +15,18 @@ AT_A_SITE = """
 import sys
 from pathlib import Path
 from fedse.config.schema import ClientSection, Config
-from fedse.protocol import Request
-from fedse.site import gate
+from fedse.protocol import Question
+from fedse.site import answer
 from fedse.testing import open_toy_site, toy_adapter, toy_spec
 config = Config(clients=(ClientSection(name="a", env="fedse.testing:CoinWorld"),))
 site = open_toy_site(config, "a", Path(sys.argv[1]), clock=lambda: 0.0)
 adapter = toy_adapter(toy_spec(), 1)
-request = Request(
+request = Question(
     experiment=config.run.name, round=3, agreed=config.agreed_digest(),
-    spec=adapter.spec.identity, adapter=adapter.digest, train=True, evaluate=False,
+    spec=adapter.spec.identity, adapter=adapter.digest, kind="train", evaluate=False,
 )
 said = lambda event, /, **facts: print(event, flush=True)
-gate.handle_request(request, adapter.to_bytes(), site, config, policy=None, emit=said)
+answer.answer(request, adapter.to_bytes(), site, config, policy=None, emit=said)
 print("over")
 """
 AT_THE_SERVER = """

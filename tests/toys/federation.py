@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 
 from fedse.config.schema import Config
-from fedse.protocol import Request
+from fedse.protocol import Question
 from fedse.testing import toy_spec
 from fedse.types import Adapter
 
@@ -31,17 +31,17 @@ def toy_config(*, env: str = "fedse.testing:CoinWorld", **options: object) -> Co
     )
 
 
-def first_request(config: Config, adapter: Adapter, **changes: object) -> Request:
+def first_request(config: Config, adapter: Adapter, **changes: object) -> Question:
     fields: dict[str, object] = {
         "experiment": config.run.name,
         "round": 1,
         "agreed": config.agreed_digest(),
         "spec": adapter.spec.identity,
         "adapter": adapter.digest,
-        "train": True,
+        "kind": "train",
         "evaluate": True,
     }
-    return Request.model_validate({**fields, **changes})
+    return Question.model_validate({**fields, **changes})
 
 
 def lives(group: int) -> bool:

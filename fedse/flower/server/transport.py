@@ -11,7 +11,7 @@ from typing import NamedTuple
 from flwr.app import Message
 from flwr.serverapp import Grid
 
-from fedse.aggregate.factors import request_bytes, travelling_spec
+from fedse.aggregate.factors import travelling_spec
 from fedse.aggregate.validate import parse_adapter
 from fedse.errors import AdapterRejected, WireError
 from fedse.flower.messages.offences import FILE as OFFENCES
@@ -25,17 +25,9 @@ from fedse.flower.server.fault_text import (
 from fedse.flower.server.late import LateReplies
 from fedse.flower.server.mailbox import Mailbox, Node, Sent
 from fedse.flower.server.schedule import Asking, ReplyValue, Size, in_order, size_of
-from fedse.protocol import (
-    Delivery,
-    Request,
-    SiteReply,
-    StageRequest,
-    largest_stage_bytes,
-    undelivered,
-)
+from fedse.protocol import KINDS, Delivery, Question, SiteReply, Sizes, undelivered
 from fedse.seeds import seed_of
 from fedse.store.run import Run
-from fedse.types import Adapter
 
 # Seconds between two looks for replies and nodes.
 POLL_SECONDS = 1.0
@@ -74,6 +66,8 @@ class GridAsk:
         self._revoked, self._free, self._beat = revoked, free, beat
         self._mailbox, self._run, self._join_seconds = Mailbox(grid), run, join_seconds
         self._members = sorted(client.name for client in run.config.clients)
+        travelling = travelling_spec(run.spec, run.config)
+        self._sizes = Sizes(travelling.nbytes, len(self._members))
         self._spoke: dict[str, str] = {}
         self._registered: set[str] = set()
         self._well = None if well is None else frozenset(well)
@@ -82,29 +76,19 @@ class GridAsk:
         self._offences = OffenceReader(run.path / OFFENCES)
 
     def __call__(
-        self, request: Request, adapter: Adapter, *, skip: Collection[str] = ()
+        self, question: Question, body: bytes, *, of: Collection[str]
     ) -> Iterator[Delivery]:
-        sent = request_bytes(adapter, self._run.config)
-        return self._asked(request, sent, set(skip), train=request.train)
-
-    def ask_stage(
-        self, request: StageRequest, data: bytes, *, of: Collection[str]
-    ) -> Iterator[Delivery]:
-        """These members' answers to a stage of a secure sum, as they come."""
-        return self._asked(request, data, {*self._members} - {*of}, train=False)
-
-    def _asked(
-        self, request: Request | StageRequest, sent: bytes, out: set[str], *, train: bool
-    ) -> Iterator[Delivery]:
-        content = request_content(request.model_dump(mode="json"), sent)
+        """What these members answer, as it comes."""
+        content, train = request_content(question.model_dump(mode="json"), body), question.trains
+        out, most = {*self._members} - {*of}, KINDS[question.kind].up(self._sizes)
         asking, well = self._begin(out, train=train), set[str]()
         while True:
             self._beat()
             yield from self._dismiss_revoked(asking, out, train=train)
-            due = asking.due(self._nodes(request.round, out), time.monotonic())
-            messages = self._mailbox.send(due, content, round=request.round)
+            due = asking.due(self._nodes(question.round, out), time.monotonic())
+            messages = self._mailbox.send(due, content, round=question.round)
             asking.sent(messages, time.monotonic())
-            for delivery, node in self._read_arrivals(asking):
+            for delivery, node in self._read_arrivals(asking, most):
                 if not delivery.fault:
                     well.add(node)
                 yield delivery
@@ -156,7 +140,7 @@ class GridAsk:
         seed = self._run.config.run.seed
         return in_order(nodes, {n.key: seed_of(seed, round, n.key) for n in nodes})
 
-    def _read_arrivals(self, asking: Asking) -> Iterator[tuple[Delivery, str]]:
+    def _read_arrivals(self, asking: Asking, most: int) -> Iterator[tuple[Delivery, str]]:
         """The answers that settle a node; no more are read than the round needs."""
         for question, what in self._offences.new().items():
             if sent := asking.waiting.pop(question, None):
@@ -165,18 +149,18 @@ class GridAsk:
         for message_id, sent, reply in self._mailbox.replies(asking.waiting):
             node = sent.node.key
             del asking.waiting[message_id]
-            delivery, passing = self._interpret(sent.node, reply)
+            delivery, passing = self._interpret(sent.node, reply, most)
             if passing:
                 asking.faltered(node, delivery.fault, time.monotonic())
                 continue
             self._took[node] = time.monotonic() - asking.begun
-            self._late.expect(asking.answered(node, self._worth(delivery, sent.round)))
+            self._late.expect(asking.answered(node, self._worth(delivery)))
             self._late.counted(sent.round, node, delivery.adapter or b"")
             yield delivery, node
             if asking.enough():
                 return
 
-    def _worth(self, delivery: Delivery, round: int) -> ReplyValue:
+    def _worth(self, delivery: Delivery) -> ReplyValue:
         """Only a vote that will count brings a round nearer to its goal."""
         if delivery.fault:
             return ReplyValue.NOTHING
@@ -191,17 +175,10 @@ class GridAsk:
                 return ReplyValue.NOTHING
         return ReplyValue.VOTE
 
-    @property
-    def _largest(self) -> int:
-        """Bytes in the place of a reply's adapter; very small adapters are shorter than keys."""
-        spec, config = self._run.spec, self._run.config
-        stage = largest_stage_bytes(len(config.clients)) if config.aggregate.secure else 0
-        return max(spec.nbytes, stage)
-
     def _name_of(self, node: str) -> str:
         return self._spoke.get(node, node)
 
-    def _interpret(self, node: Node, reply: Message | None) -> Heard:
+    def _interpret(self, node: Node, reply: Message | None, most: int) -> Heard:
         name = self._name_of(node.key)
         if reply is not None and reply.has_error():
             code = reply.error.code
@@ -211,7 +188,7 @@ class GridAsk:
             # Perhaps not the node's fault: what Flower reads with a reply may be another's.
             return Heard(undelivered(name, "failed", "the reply cannot be read"), True)
         try:
-            answer = read_reply(reply.content, max_bytes=self._largest)
+            answer = read_reply(reply.content, max_bytes=most)
         except WireError as error:
             return Heard(undelivered(name, "rejected", str(error)))
         if answer.fault and not answer.fault.abstains:
@@ -237,8 +214,9 @@ class GridAsk:
         if reply is not None and reply.has_error():
             return None
         name = self._name_of(sent.node.key)
+        most = KINDS["train"].up(self._sizes)
         try:
-            answer = read_reply(reply.content, max_bytes=self._largest) if reply else None
+            answer = read_reply(reply.content, max_bytes=most) if reply else None
         except WireError:
             answer = None
         return name, (answer.adapter or b"") if answer else b""

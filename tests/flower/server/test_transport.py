@@ -128,7 +128,7 @@ def quick(deadline: float = 0.3) -> Config:
 def heard(run: Run, answers: dict[NodeInfo, Answer], *, join: float = 0.1) -> list[Delivery]:
     ask = GridAsk(FakeGrid(answers), run, join_seconds=join)
     adapter = toy_adapter(SPEC, 9)
-    return list(ask(first_request(run.config, adapter), adapter))
+    return list(ask(first_request(run.config, adapter), adapter.to_bytes(), of=NAMES))
 
 
 def test_replies_become_deliveries_named_by_their_place(run: Run):
@@ -141,7 +141,8 @@ def test_replies_become_deliveries_named_by_their_place(run: Run):
 def test_the_message_lives_as_long_as_the_round(run: Run):
     grid = FakeGrid({NodeInfo(1): votes(0)})
     adapter = toy_adapter(SPEC, 9)
-    list(GridAsk(grid, run, join_seconds=0)(first_request(run.config, adapter, round=7), adapter))
+    ask = GridAsk(grid, run, join_seconds=0)
+    list(ask(first_request(run.config, adapter, round=7), adapter.to_bytes(), of=NAMES))
     (message,) = grid.asked.values()
     assert message.metadata.ttl == pytest.approx(0.3, abs=0.1)
     assert (message.metadata.ttl <= 0.3, message.metadata.group_id) == (True, "7")
@@ -239,9 +240,9 @@ def test_the_client_of_a_node_is_remembered_when_it_fails_later(run: Run):
     said: list[Answer] = [votes(3), fails(5)]
     grid = FakeGrid({NodeInfo(1): lambda message: said.pop(0)(message)})
     ask, adapter = GridAsk(grid, run, join_seconds=0), toy_adapter(SPEC, 9)
-    first = list(ask(first_request(run.config, adapter), adapter))
+    first = list(ask(first_request(run.config, adapter), adapter.to_bytes(), of=NAMES))
     grid.asked.clear()
-    second = list(ask(first_request(run.config, adapter, round=2), adapter))
+    second = list(ask(first_request(run.config, adapter, round=2), adapter.to_bytes(), of=NAMES))
     assert (first[0].client, second[0].client) == ("epsilon", "epsilon")
     assert FLOWER_FAULTS[5] in second[0].fault
 
@@ -269,7 +270,7 @@ def test_what_else_lies_there_for_the_server_is_nobodys_reply(run: Run):
 
     ask = GridAsk(Mixed({NodeInfo(1, "alpha"): votes(0)}), run, join_seconds=0)
     adapter = toy_adapter(SPEC, 9)
-    (got,) = ask(first_request(run.config, adapter), adapter)
+    (got,) = ask(first_request(run.config, adapter), adapter.to_bytes(), of=NAMES)
     assert (got.client, got.fault) == ("alpha", "")
 
 
@@ -307,7 +308,7 @@ def test_a_lost_message_is_sent_again_and_the_first_answer_settles(run: Run, mon
     grid = FakeGrid({NodeInfo(1): answers_all_but_the_lost})
     adapter = toy_adapter(SPEC, 9)
     ask = GridAsk(grid, run, join_seconds=0)
-    (got,) = ask(first_request(run.config, adapter), adapter)
+    (got,) = ask(first_request(run.config, adapter), adapter.to_bytes(), of=NAMES)
     assert (got.client, got.fault, len(grid.asked)) == ("alpha", "", 2)
 
 
@@ -319,8 +320,8 @@ def test_a_late_reply_is_noted_and_kept_and_never_counted(run: Run, monkeypatch)
     grid = FakeGrid({NodeInfo(1): votes(0), NodeInfo(2): restarting(slow)})
     ask, adapter = GridAsk(grid, run, join_seconds=0), toy_adapter(SPEC, 9)
     monkeypatch.setattr(ask_module, "in_order", lambda nodes, draw: sorted(nodes, reverse=True))
-    first = list(ask(first_request(run.config, adapter), adapter))
-    second = list(ask(first_request(run.config, adapter, round=2), adapter))
+    first = list(ask(first_request(run.config, adapter), adapter.to_bytes(), of=NAMES))
+    second = list(ask(first_request(run.config, adapter, round=2), adapter.to_bytes(), of=NAMES))
     assert [delivery.client for delivery in first] == ["alpha"]
     assert [delivery.client for delivery in second] == ["beta"]
     told = list(read_events(run.path / "events.jsonl", ['"answer.late"']))
@@ -357,7 +358,9 @@ def test_a_server_that_was_started_again_does_not_wait_for_who_was_away_before(
     answers = {NodeInfo(1, "alpha"): votes(0), NodeInfo(2, "beta"): votes(1)}
     adapter = toy_adapter(SPEC, 9)
     ask = GridAsk(FakeGrid(answers), run, join_seconds=100.0, well=("alpha", "beta"))
-    assert [d.client for d in ask(first_request(run.config, adapter), adapter)] == ["alpha", "beta"]
+    assert [
+        d.client for d in ask(first_request(run.config, adapter), adapter.to_bytes(), of=NAMES)
+    ] == ["alpha", "beta"]
     assert clock.now == 0.0
 
 
@@ -408,7 +411,7 @@ def test_a_round_does_not_wait_for_a_site_that_is_revoked_while_it_is_asked(
         return (NAMES[4],) if clock.now >= 7 else ()
 
     ask, adapter = GridAsk(grid, run, join_seconds=0, revoked=revoked), toy_adapter(SPEC, 9)
-    got = list(ask(first_request(run.config, adapter), adapter))
+    got = list(ask(first_request(run.config, adapter), adapter.to_bytes(), of=NAMES))
     assert 7 <= clock.now < 7.1
     assert [(d.client, d.fault) for d in got] == [
         *((name, "") for name in NAMES[:4]),
@@ -425,7 +428,7 @@ def test_a_site_that_was_revoked_before_is_neither_asked_nor_waited_for(
     grid = FakeGrid(named(*(votes(i) for i in range(4)), silent))
     ask = GridAsk(grid, run, join_seconds=600.0, well=well, revoked=lambda: {NAMES[4]})
     adapter = toy_adapter(SPEC, 9)
-    got = list(ask(first_request(run.config, adapter), adapter))
+    got = list(ask(first_request(run.config, adapter), adapter.to_bytes(), of=NAMES))
     assert clock.now == 0.0
     assert {m.metadata.dst_node_id for m in grid.asked.values()} == {1, 2, 3, 4}
     assert sorted(d.client for d in got) == sorted(NAMES)
@@ -438,7 +441,7 @@ def test_nobody_waits_for_a_free_place(run: Run, clock: Ticking, free: set[str],
         FakeGrid(named(*(votes(i) for i in range(4)))), run, join_seconds=60.0, free=lambda: free
     )
     adapter = toy_adapter(SPEC, 9)
-    got = list(ask(first_request(run.config, adapter), adapter))
+    got = list(ask(first_request(run.config, adapter), adapter.to_bytes(), of=NAMES))
     assert sorted(d.client for d in got) == sorted(NAMES[:4])
     assert clock.now == pytest.approx(seconds, abs=1.0)
 
@@ -448,7 +451,7 @@ def test_who_has_taken_a_free_place_is_asked(run: Run, clock: Ticking):
     grid = FakeGrid(named(*(votes(i) for i in range(5))))
     ask = GridAsk(grid, run, join_seconds=600.0, well=NAMES[:4], free=tuple)
     adapter = toy_adapter(SPEC, 9)
-    got = list(ask(first_request(run.config, adapter), adapter))
+    got = list(ask(first_request(run.config, adapter), adapter.to_bytes(), of=NAMES))
     assert sorted(d.client for d in got) == sorted(NAMES)
     assert clock.now == 0.0
 
@@ -461,16 +464,19 @@ def test_what_a_site_answered_before_it_was_revoked_counts(run: Run, clock: Tick
         return (NAMES[0], NAMES[4]) if clock.now >= 1 else ()
 
     ask, adapter = GridAsk(grid, run, join_seconds=0, revoked=revoked), toy_adapter(SPEC, 9)
-    got = {d.client: d.fault for d in ask(first_request(run.config, adapter), adapter)}
+    got = {
+        d.client: d.fault
+        for d in ask(first_request(run.config, adapter), adapter.to_bytes(), of=NAMES)
+    }
     assert got == {**dict.fromkeys(NAMES[:4], ""), NAMES[4]: "revoked: its key was revoked"}
 
 
 def test_a_site_that_enrolled_again_is_asked_in_the_next_round(run: Run):
     grid, out = FakeGrid(named(*(votes(i) for i in range(5)))), {NAMES[4]}
     ask, adapter = GridAsk(grid, run, join_seconds=0, revoked=lambda: out), toy_adapter(SPEC, 9)
-    first = list(ask(first_request(run.config, adapter), adapter))
+    first = list(ask(first_request(run.config, adapter), adapter.to_bytes(), of=NAMES))
     out.clear()
-    second = list(ask(first_request(run.config, adapter, round=2), adapter))
+    second = list(ask(first_request(run.config, adapter, round=2), adapter.to_bytes(), of=NAMES))
     assert [sum(not d.fault for d in got) for got in (first, second)] == [4, 5]
 
 

@@ -53,20 +53,20 @@ def arm_run(module):
     module.Run.emit = emit_and_strike
 
 
-def arm_gate(module):
-    handle_request = module.handle_request
+def arm_answer(module):
+    answer = module.answer
 
     def handle_or_die(*given, emit, **options):
         def emit_and_strike(event, /, **facts):
             emit(event, **facts)
             strike(facts.get("client"), event, facts)
 
-        return handle_request(*given, emit=emit_and_strike, **options)
+        return answer(*given, emit=emit_and_strike, **options)
 
-    module.handle_request = handle_or_die
+    module.answer = handle_or_die
 
 
-ARMED = {"fedse.store.run": arm_run, "fedse.site.gate": arm_gate}
+ARMED = {"fedse.store.run": arm_run, "fedse.site.answer": arm_answer}
 
 
 class Arming(importlib.abc.MetaPathFinder):

@@ -2,11 +2,14 @@
 
 What was decided, who is in the sum and whose updates arrived, is on disk before anybody is asked
 with it. So a run that was stopped goes on with the same lists, to which the members give the same
-answers; with others they would not answer again. Too few members end the run, and it can go on
-from there when they are back.
+answers; with others they would not answer again. A round in which too few members are left, or in
+which their shares do not fit together, has no sum: the adapter stays as it was, and the next round
+begins with new keys.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -15,13 +18,14 @@ import numpy as np
 from fedse.aggregate.factors import learned_part, travelling_spec, with_resting_factor
 from fedse.aggregate.outer import outer_step
 from fedse.aggregate.validate import load_checked
-from fedse.committed import Exclusion
-from fedse.errors import AdapterRejected, ConfigError, RunError, StoreError, WireError, boundary
+from fedse.committed import Exclusion, ExclusionKind
+from fedse.drivers.round import OpenRound
+from fedse.errors import AdapterRejected, StoreError, WireError, boundary
 from fedse.ledger.keys import new_signer
 from fedse.method.site import Answer, Merged
-from fedse.protocol import Ask, AsksStages, StageRequest, SumStage
+from fedse.protocol import SumStage
 from fedse.secure_sum import combine
-from fedse.secure_sum.combine import SumPlan
+from fedse.secure_sum.combine import NoSum, SumPlan
 from fedse.secure_sum.directory import read_directory, write_directory
 from fedse.secure_sum.fixed_point import Whole, decode, require_bounded_mean
 from fedse.secure_sum.messages import (
@@ -70,46 +74,48 @@ class SumFolder(NamedTuple):
         return self.path / f"{self.round}.u32"
 
 
+def merge_in_secret(r: OpenRound) -> OpenRound:
+    """The mean of the votes can be had, with all of them only; no single vote is known."""
+    summed = cache(SecureRound(r).merge)
+    # The settings refuse a gate that would leave votes out.
+    return replace(r, merge=lambda out: summed())
+
+
 class SecureRound:
     """The sum of one round, from the announcements to the mean."""
 
-    def __init__(self, run: Run, ask: Ask, index: int, current: Adapter) -> None:
-        if not isinstance(ask, AsksStages):
-            raise ConfigError(
-                "aggregate.secure is not supported by this driver", hint="run it locally: fedse run"
-            )
-        self._run, self._ask, self._index, self._current = run, ask, index, current
-        self._part = travelling_spec(run.spec, run.config)
-        self._folder = SumFolder(sum_folder(run), index)
-        self._directory: Directory = read_directory(run.path)
+    def __init__(self, r: OpenRound) -> None:
+        self._round, self._run, self._current = r, r.run, r.current
+        self._part = travelling_spec(r.run.spec, r.run.config)
+        self._folder = SumFolder(sum_folder(r.run), r.index)
+        self._directory: Directory = read_directory(r.run.path)
         self._gone: dict[str, Exclusion] = {}
 
-    def merge(self, answers: Mapping[str, Answer]) -> Merged:
+    def merge(self) -> Merged:
         """The global adapter moved by the mean update.
 
-        If too few members announced keys, it stays as before and they count as abstaining.
+        If there is no sum, it stays as before and those who answered count as abstaining.
         """
+        config, answers = self._run.config, self._round.answers
         terms = sum_terms(
-            self._run.config,
-            round=self._index,
-            adapter=self._current.digest,
-            size=self._part.size,
+            config, round=self._round.index, adapter=self._current.digest, size=self._part.size
         )
-        abstained = tuple(sorted(a.client for a in answers.values() if a.read is None))
-        plan = self._begun(terms, answers)
-        if plan is None:
-            # Sound answers all the same, whose updates nobody learns.
-            kept = {name for name in answers if name not in self._gone}
-            return self._merged(self._current, (), tuple(sorted(kept)), answers)
         try:
-            plan = self._decided(plan)
-            total = self._unmasked(plan)
+            plan = self._begun(terms, answers)
+            if plan is not None:
+                plan = self._decided(plan)
+                return self._merged(self._mean(self._unmasked(plan), plan), plan.survivors)
+        except NoSum as error:
+            self._blame(error)
+            self._refuse(str(error), len(answers), terms.threshold)
         except WireError as error:
-            raise RunError(
-                f"round {self._index} has no sum: {error}",
-                hint=f"when the sites are back: fedse resume {self._run.path}",
-            ) from error
-        return self._merged(self._mean(total, plan), plan.survivors, abstained, answers)
+            self._refuse(str(error), len(answers), terms.threshold)
+        return self._merged(self._current, ())
+
+    def _blame(self, error: NoSum) -> None:
+        """A strike only where no few others can have brought it about."""
+        kind: ExclusionKind = "rejected" if error.proven else "failed"
+        self._gone[error.dealer] = Exclusion(client=error.dealer, kind=kind, reason=str(error))
 
     def _begun(self, terms: SumTerms, answers: Mapping[str, Answer]) -> SumPlan | None:
         """The plan of this round, from before an interruption if there was one."""
@@ -122,7 +128,7 @@ class SecureRound:
         announced = [self._announcement(one, terms) for one in answers.values() if one.read]
         sound = [one for one in announced if one]
         if len(sound) < terms.threshold:
-            self._emit("too few members", len(sound), terms.threshold)
+            self._refuse("too few members", len(sound), terms.threshold)
             return None
         return self._keep(combine.plan_sum(sound, terms, self._directory))
 
@@ -178,7 +184,7 @@ class SecureRound:
     def _unmasked(self, plan: SumPlan) -> Whole:
         def read(client: str, data: bytes) -> Revealed:
             told = from_bytes(Revealed, data)
-            if not combine.is_whole_reveal(told, plan):
+            if not combine.is_sound_reveal(told, plan):
                 raise WireError("it revealed other shares than it was asked for")
             return told
 
@@ -187,7 +193,10 @@ class SecureRound:
         reveals = self._stage("unmask", plan.confirmations, asked, read)
         with boundary(StoreError, f"secure sum {self._folder.total}"):
             total = masked_from_bytes(self._folder.total.read_bytes(), plan.terms.size).copy()
-        combine.take_masks_away(total, combine.unmasking(plan, reveals))
+        left = combine.unmasking(plan, reveals)
+        for liar in left.liars:
+            self._reject(liar, "it revealed false shares of another member's secret")
+        combine.take_masks_away(total, left)
         return total
 
     def _mean(self, total: Whole, plan: SumPlan) -> Adapter:
@@ -196,28 +205,26 @@ class SecureRound:
         try:
             require_bounded_mean(total, form, count=count)
         except AdapterRejected as rejection:
-            self._emit(str(rejection), count, plan.terms.threshold)
+            self._refuse(str(rejection), count, plan.terms.threshold)
             return self._current
         start = learned_part(self._current, self._part).vector
         moved = Adapter(self._part, decode(total, start, form, count=count, step=step))
         whole = with_resting_factor(moved.to_bytes(), self._part, self._current)
         return load_checked(lambda: whole, self._current.spec)
 
-    def _merged(
-        self,
-        adapter: Adapter,
-        voters: Sequence[str],
-        abstained: tuple[str, ...],
-        answers: Mapping[str, Answer],
-    ) -> Merged:
-        named = {name for name, answer in answers.items() if answer.read} - {*voters, *abstained}
-        away = {n: Exclusion(client=n, kind="failed", reason=LEFT) for n in named}
-        excluded = {**away, **{n: one for n, one in self._gone.items() if n not in voters}}
-        moments = self._run.moments(self._index - 1)
+    def _merged(self, adapter: Adapter, voters: Sequence[str]) -> Merged:
+        answers = self._round.answers
+        silent = {name for name, answer in answers.items() if answer.read is None}
+        # Without a sum the answers are sound all the same; nobody learns the updates.
+        abstained = silent if voters else {*answers} - {*self._gone}
+        left = {*answers} - {*voters, *abstained}
+        away = {n: Exclusion(client=n, kind="failed", reason=LEFT) for n in left}
+        excluded = {**away, **{n: o for n, o in self._gone.items() if _counts(n, o, voters)}}
+        moments = self._run.moments(self._round.index - 1)
         return Merged(
             *outer_step(self._current, adapter, moments, self._run.config.aggregate),
             voters=tuple(voters),
-            abstained=abstained,
+            abstained=tuple(sorted(abstained)),
             excluded=tuple(excluded[name] for name in sorted(excluded)),
         )
 
@@ -229,17 +236,9 @@ class SecureRound:
         read: Callable[[str, bytes], T],
     ) -> dict[str, T]:
         """What these members answered; who answers nothing that can be used is gone."""
-        assert isinstance(self._ask, AsksStages)
-        request = StageRequest(
-            experiment=self._run.config.run.name,
-            round=self._index,
-            agreed=self._run.config.agreed_digest(),
-            spec=self._run.spec.identity,
-            adapter=self._current.digest,
-            stage=stage,
-        )
-        found: dict[str, T] = {}
-        for client, _, data, exclusion in self._ask.ask_stage(request, to_bytes(message), of=of):
+        r, found = self._round, dict[str, T]()
+        question = r.question(stage, self._current)
+        for client, _, data, exclusion in r.ask(question, to_bytes(message), of=of):
             if client not in of or client in found:
                 continue
             if exclusion or data is None:
@@ -250,7 +249,7 @@ class SecureRound:
                 found[client] = read(client, data)
             except WireError as error:
                 self._reject(client, str(error))
-        self._run.emit("sum.stage", round=self._index, stage=stage, asked=len(of), got=len(found))
+        self._run.emit("sum.stage", round=r.index, stage=stage, asked=len(of), got=len(found))
         return found
 
     def _reject(self, client: str, reason: str) -> None:
@@ -260,10 +259,14 @@ class SecureRound:
         write_durably(self._folder.plan, plan.model_dump_json().encode())
         return plan
 
-    def _emit(self, reason: str, members: int, needed: int) -> None:
-        self._run.emit(
-            "sum.refused", round=self._index, reason=reason, members=members, needed=needed
-        )
+    def _refuse(self, reason: str, members: int, needed: int) -> None:
+        index = self._round.index
+        self._run.emit("sum.refused", round=index, reason=reason, members=members, needed=needed)
+
+
+def _counts(name: str, one: Exclusion, voters: Sequence[str]) -> bool:
+    """A site whose update is in the sum is not excluded for being away later, but for a lie."""
+    return name not in voters or one.kind == "rejected"
 
 
 def _reader(kind: type[Confirmation]) -> Callable[[str, bytes], Confirmation]:

@@ -1,0 +1,135 @@
+"""The stage that asks the sites to train and takes in what they reply.
+
+Which of the replies can be used is decided before their numbers are looked at. A reply with a vote
+is on disk, whole, so that a thousand of them fit in memory.
+"""
+
+import hashlib
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from fedse.aggregate.factors import request_bytes, travelling_spec, with_resting_factor
+from fedse.committed import Exclusion
+from fedse.config.schema import Config
+from fedse.drivers.round import OpenRound
+from fedse.errors import AdapterRejected
+from fedse.method.site import Answer
+from fedse.protocol import Delivery
+from fedse.store.files import mapped
+from fedse.store.run import Run
+from fedse.types import ClientStats
+
+Misfit = Callable[[bytes], str]
+"""Why the bytes of a reply cannot be a vote of this round; empty = they may be one."""
+Keep = Callable[[Delivery], Answer]
+
+
+def collect_votes(r: OpenRound) -> OpenRound:
+    """Every vote that can be used is on disk, and every other reply has its reason."""
+    return _collect(r, partial(_misfit, r), partial(_hold, r, inbox(r.run)))
+
+
+def collect_keys(r: OpenRound) -> OpenRound:
+    """Where votes are summed in secret, a site replies with keys; the sum checks whose they are."""
+    return _collect(r, lambda keys: "", _keep_keys)
+
+
+def _collect(r: OpenRound, misfit: Misfit, keep: Keep) -> OpenRound:
+    answers: dict[str, Answer] = {}
+    faults: list[Exclusion] = []
+    config, question = r.run.config, r.question("train", r.current, evaluate=_is_measured(r))
+    for delivery in r.ask(question, request_bytes(r.current, config), of=r.asked):
+        if delivery.client in config.members and delivery.client not in r.asked:
+            continue
+        exclusion = delivery.exclusion or exclusion_of(config, delivery, answers, misfit)
+        announce(r, delivery._replace(exclusion=exclusion))
+        if exclusion:
+            faults.append(exclusion)
+        else:
+            answers[delivery.client] = keep(delivery)
+    r.run.emit("aggregate.started", round=r.index, answers=len(answers))
+    return replace(r, answers=dict(sorted(answers.items())), faults=(*r.faults, *faults))
+
+
+def _is_measured(r: OpenRound) -> bool:
+    """Whether the adapter that enters this round plays held-out games."""
+    settings = r.run.config.eval
+    return bool(settings.episodes) and (r.index - 1) % settings.every == 0
+
+
+def exclusion_of(
+    config: Config, delivery: Delivery, answered: Collection[str], misfit: Misfit
+) -> Exclusion | None:
+    """Why a delivery that arrived cannot be used; None = it can."""
+    client, stats, adapter, _ = delivery
+    if client not in config.members:
+        return Exclusion(client=client, kind="failed", reason="is not a member of this experiment")
+    if client in answered:
+        return Exclusion(client=client, kind="failed", reason="answered twice in one round")
+    broken = ""
+    if _too_many(stats, config):
+        broken = "counts more episodes than it was asked to play"
+    elif adapter is not None:
+        broken = misfit(adapter)
+    return Exclusion(client=client, kind="rejected", reason=broken) if broken else None
+
+
+def _too_many(stats: ClientStats, config: Config) -> bool:
+    asked = config.eval.episodes, config.eval.home
+    counted = (
+        (stats.played, config.rollout.episodes),
+        *zip((stats.eval_played, stats.home_played), asked, strict=True),
+        *zip((stats.personal_played, stats.personal_home_played), asked, strict=True),
+    )
+    return any(played > most for played, most in counted)
+
+
+def _misfit(r: OpenRound, adapter: bytes) -> str:
+    travelling = travelling_spec(r.run.spec, r.run.config)
+    if len(adapter) != travelling.nbytes:
+        return f"adapter of {len(adapter)} bytes, expected {travelling.nbytes}"
+    try:
+        whole = with_resting_factor(adapter, travelling, r.current)
+    except AdapterRejected as rejection:
+        return str(rejection)
+    if hashlib.sha256(whole).hexdigest() in r.past.adapters - {r.current.digest}:
+        return "sent back the global adapter of an earlier round"
+    return ""
+
+
+def _hold(r: OpenRound, folder: Path, delivery: Delivery) -> Answer:
+    if delivery.adapter is None:
+        return Answer(delivery.client, delivery.stats, None)
+    kept, travelling = (
+        folder / f"{r.index}-{delivery.client}",
+        travelling_spec(r.run.spec, r.run.config),
+    )
+    kept.write_bytes(with_resting_factor(delivery.adapter, travelling, r.current))
+    return Answer(delivery.client, delivery.stats, partial(mapped, kept))
+
+
+def _keep_keys(delivery: Delivery) -> Answer:
+    keys = delivery.adapter
+    return Answer(delivery.client, delivery.stats, None if keys is None else lambda: keys)
+
+
+def announce(r: OpenRound, delivery: Delivery) -> None:
+    """The delivery has its event."""
+    client, fault, sent = delivery.client, delivery.fault, len(delivery.adapter or b"")
+    facts = delivery.stats.model_dump()
+    r.run.emit("answer.received", round=r.index, client=client, fault=fault, bytes=sent, **facts)
+
+
+def inbox(run: Run) -> Path:
+    """The folder for what arrives in a round."""
+    folder = run.path / "inbox"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def forget_inbox(run: Run) -> None:
+    """Nothing of what arrived is kept any more."""
+    for kept in (*inbox(run).iterdir(), *(run.path / "sums").glob("*")):
+        kept.unlink()

@@ -1,0 +1,99 @@
+"""A round of the server that is not committed yet, as the stages of `stages.py` fill it in."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from fedse.aggregate.drift import drift_of
+from fedse.aggregate.factors import travelling_spec
+from fedse.aggregate.quarantine import StrikeHistory
+from fedse.committed import Exclusion, GateRecord, RoundResult
+from fedse.method.site import Answer, Merged
+from fedse.protocol import Ask, Kind, Question
+from fedse.store.run import Run
+from fedse.types import Adapter
+
+Merge = Callable[[frozenset[str]], Merged]
+"""The next adapter without the votes of these sites."""
+Votes = Mapping[str, Callable[[], Adapter]]
+"""Each vote, read from disk when it is needed."""
+
+
+def _unmerged(out: frozenset[str]) -> Merged:
+    raise AssertionError("a stage before this one says how votes are merged")
+
+
+@dataclass(frozen=True)
+class OpenRound:
+    """What a round asks, what came, and what follows from it so far."""
+
+    run: Run
+    ask: Ask
+    index: int
+    current: Adapter
+    """The global adapter that the round begins with."""
+    past: StrikeHistory
+    out: Mapping[str, Exclusion] = field(default_factory=dict)
+    """Sites in quarantine, which are asked nothing."""
+    answers: Mapping[str, Answer] = field(default_factory=dict)
+    """Of every site whose reply can be used, in the order of names."""
+    faults: tuple[Exclusion, ...] = ()
+    merge: Merge = _unmerged
+    votes: Callable[[Merged], Votes] = lambda merged: {}
+    """The votes of a merge, where the server has them and can compare them."""
+    merged: Merged | None = None
+    gate: GateRecord | None = None
+
+    @property
+    def expected(self) -> tuple[str, ...]:
+        """The sites that take part by now, also those in quarantine."""
+        clients = self.run.config.clients
+        return tuple(client.name for client in clients if client.joins <= self.index)
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        return tuple(name for name in self.expected if name not in self.out)
+
+    @property
+    def decided(self) -> Merged:
+        assert self.merged is not None, "a stage before this one decides on the merge"
+        return self.merged
+
+    @property
+    def excluded(self) -> tuple[Exclusion, ...]:
+        return (*self.decided.excluded, *self.faults)
+
+    def question(self, kind: Kind, adapter: Adapter, *, evaluate: bool = False) -> Question:
+        """What the server asks in this round."""
+        return Question(
+            experiment=self.run.config.run.name,
+            round=self.index,
+            agreed=self.run.config.agreed_digest(),
+            spec=self.run.spec.identity,
+            adapter=adapter.digest,
+            kind=kind,
+            evaluate=evaluate,
+        )
+
+    def result(self) -> RoundResult:
+        """What the round comes to, without the time it took; its adapter is stored."""
+        run, merged = self.run, self.decided
+        named = {*self.answers, *merged.voters, *(fault.client for fault in self.faults)}
+        revoked = sum(fault.kind == "revoked" for fault in self.faults)
+        travelling = travelling_spec(run.spec, run.config).nbytes
+        votes = self.votes(merged)
+        return RoundResult(
+            index=self.index,
+            before=self.current.digest,
+            after=run.store(merged.adapter),
+            moments=tuple(run.store(moment) for moment in merged.moments),
+            voters=merged.voters,
+            abstained=merged.abstained,
+            excluded=self.excluded,
+            absent=tuple(sorted({*self.expected} - named)),
+            stats={client: answer.stats for client, answer in self.answers.items()},
+            bytes_down=travelling * (len(self.asked) - revoked),
+            bytes_up=travelling * len(merged.voters),
+            seconds=0.0,
+            drift=drift_of(self.current, merged.adapter, votes) if votes else None,
+            gate=self.gate,
+        )

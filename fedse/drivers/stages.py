@@ -1,0 +1,95 @@
+"""The stages of a round, and the one place where a round is put together from them.
+
+A stage is a function from an open round to an open round: it asks, checks, merges or decides, and
+what it found is there for those after it. A new concern is a new stage and its line in `stages_of`.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from fedse.aggregate.quarantine import quarantined
+from fedse.aggregate.validate import shrink_to_bound
+from fedse.config.schema import Config
+from fedse.drivers.collecting import announce, collect_keys, collect_votes
+from fedse.drivers.gating import gate
+from fedse.drivers.merging import merge_votes
+from fedse.drivers.round import OpenRound
+from fedse.errors import RunError
+from fedse.method.site import Merged
+from fedse.protocol import Delivery
+from fedse.store.run import Run
+from fedse.types import ClientStats
+
+Stage = Callable[[OpenRound], OpenRound]
+
+
+def stages_of(config: Config) -> tuple[Stage, ...]:
+    """What a round of an experiment with these settings does, in this order."""
+    decide = gate if config.gate.episodes else accept
+    collect, merge = collect_votes, merge_votes
+    if config.aggregate.secure:
+        # Optional packages are imported only where they are really needed.
+        from fedse.drivers.secure_merge import merge_in_secret
+
+        collect, merge = collect_keys, merge_in_secret
+    return (quarantine, collect, merge, bound, decide, record_evaluations, require_enough)
+
+
+def quarantine(r: OpenRound) -> OpenRound:
+    """Sites in quarantine are known, and each has its reason."""
+    config = r.run.config
+    out = quarantined(r.past, config.members, limit=config.aggregate.strikes)
+    for fault in out.values():
+        announce(r, Delivery(fault.client, ClientStats(), exclusion=fault))
+    return replace(r, out=out, faults=(*out.values(), *r.faults))
+
+
+def bound(r: OpenRound) -> OpenRound:
+    """Whatever is merged is within the bounds that the next round checks."""
+    most, merge = r.run.config.aggregate.max_norm, r.merge
+
+    def within(out: frozenset[str]) -> Merged:
+        merged = merge(out)
+        return merged._replace(adapter=shrink_to_bound(merged.adapter, max_norm=most))
+
+    return replace(r, merge=within)
+
+
+def accept(r: OpenRound) -> OpenRound:
+    """All votes count."""
+    return replace(r, merged=r.merge(frozenset()))
+
+
+def record_evaluations(r: OpenRound) -> OpenRound:
+    """How the sites did with the adapter of the round before, but not from rejected replies."""
+    rejected = {one.client for one in r.decided.excluded}
+    for one in r.decided.excluded:
+        r.run.emit("answer.excluded", round=r.index, client=one.client, reason=one.text)
+    for client, answer in r.answers.items():
+        if client not in rejected:
+            record_evaluation(r.run, r.index - 1, client, answer.stats)
+    return r
+
+
+def record_evaluation(run: Run, round: int, client: str, stats: ClientStats) -> None:
+    """What a site counted with the adapter after `round` is on record, if it counted anything."""
+    if not stats.eval_played:
+        return
+    run.record_eval(round, client, stats)
+    won = stats.eval_succeeded
+    run.emit("eval.recorded", round=round, client=client, played=stats.eval_played, won=won)
+
+
+def require_enough(r: OpenRound) -> OpenRound:
+    """There are as many valid replies, votes and abstentions, as the settings ask for."""
+    valid, needed = (
+        len(r.decided.voters) + len(r.decided.abstained),
+        r.run.config.aggregate.min_clients,
+    )
+    if valid < needed:
+        first = f"; {r.excluded[0].client}: {r.excluded[0].text}" if r.excluded else ""
+        raise RunError(
+            f"round {r.index} has {valid} valid answers, aggregate.min_clients is {needed}{first}",
+            hint=f"fix the cause, then: fedse resume {r.run.path}",
+        )
+    return r

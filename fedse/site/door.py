@@ -1,0 +1,55 @@
+"""The first steps of an answer: the site's own rules.
+
+A question about a round before the newest one the site finished is stale: a server that lost
+nothing asks for the round after its last committed one, and no site has finished a later one. If
+the answer is in the outbox it is sent again; otherwise it is refused without work, also where there
+is no policy.
+"""
+
+from dataclasses import replace
+
+from fedse.faults import Fault
+from fedse.protocol import SUM_STAGES, SiteReply
+from fedse.site.rules import (
+    VALIDATION,
+    WORK,
+    read_rules,
+    require_allowed,
+    require_budget,
+    require_current,
+    require_near,
+)
+from fedse.site.steps import Asked, Next
+from fedse.types import ClientStats
+
+
+def follow_rules(asked: Asked, rest: Next) -> SiteReply:
+    """The site's rules, as they are now, allow the question; a paused site answers nothing."""
+    if asked.policy is None:
+        return rest(asked)
+    rules = read_rules(asked.policy)
+    require_allowed(rules, asked.question, asked.config, asked.site.spec.nbytes)
+    if rules.pause:
+        asked.emit("site.paused", client=asked.site.client, round=asked.question.round)
+        return SiteReply(ClientStats(), fault=Fault.PAUSED)
+    return rest(replace(asked, rules=rules, audit=rules.audit))
+
+
+def refuse_stale(asked: Asked, rest: Next) -> SiteReply:
+    """The round is not before the newest one, or the answer to it is still here."""
+    allowed = asked.rules is not None and asked.rules.earlier_rounds
+    if not allowed and asked.question.kind not in SUM_STAGES and asked.finished() is None:
+        newest = asked.site.buffer.outbox.newest(asked.question.experiment)
+        require_current(asked.question, newest)
+    return rest(asked)
+
+
+def spend_rounds(asked: Asked, rest: Next) -> SiteReply:
+    """The site's budget allows the question and is smaller now, unless it was counted before."""
+    rules, question, outbox = asked.rules, asked.question, asked.site.buffer.outbox
+    if rules is not None and asked.finished() is None:
+        kind = VALIDATION if question.kind == "validate" else WORK
+        require_near(rules, question, outbox.newest(question.experiment))
+        require_budget(rules, question, asked.config, outbox.asked(question.experiment, kind))
+        outbox.note_asked(question.experiment, kind, question.round, question.adapter)
+    return rest(asked)
