@@ -9,7 +9,7 @@ OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python -m research.measure_secure_sum O
 import argparse
 import json
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -19,14 +19,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from fedse.drivers.secure_round import introduce_members
 
 from fedse.config.judging import EvalSection
 from fedse.config.schema import AggregateSection, ClientSection, Config, RolloutSection, RunSection
 from fedse.drivers.local import InProcess
 from fedse.drivers.loop import federate
+from fedse.drivers.secure_merge import introduce_members
 from fedse.method.site import Site
-from fedse.protocol import Delivery, StageRequest
+from fedse.protocol import Delivery, Question
 from fedse.store.run import Run
 from fedse.testing import open_toy_site, toy_adapter, toy_spec
 from fedse.types import Adapter, AdapterSpec, Clock, Fitted
@@ -39,11 +39,11 @@ class Leaving(InProcess):
         super().__init__(*given)
         self._leavers = leavers
 
-    def ask_stage(
-        self, request: StageRequest, data: bytes, *, of: Collection[str]
-    ) -> Iterable[Delivery]:
-        first = self._leavers if request.stage == "masked" else 0
-        return super().ask_stage(request, data, of=sorted(of)[first:])
+    def __call__(
+        self, question: Question, body: bytes, *, of: Collection[str]
+    ) -> Iterator[Delivery]:
+        first = self._leavers if question.kind == "masked" else 0
+        return super().__call__(question, body, of=sorted(of)[first:])
 
 
 def open_large(

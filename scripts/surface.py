@@ -36,17 +36,21 @@ FROM_FIT_TO_COMMIT = (
     "types:Fitted",
     "types:ClientUpdate",
     "protocol:SiteReply",
-    "flower.server.transport:Heard",
     "protocol:Delivery",
-    "drivers.replies:ExpectedReply",
     "method.site:Answer",
     "aggregate.merge:Vote",
     "method.site:Merged",
-    "drivers.gating:Gated",
     "committed:RoundResult",
 )
 """The types that carry an adapter between a site's training and the server's commit, in order."""
-EARLIER: Mapping[str, tuple[str, ...]] = {"063bd80": FROM_FIT_TO_COMMIT}
+EARLIER: Mapping[str, tuple[str, ...]] = {
+    "063bd80": (
+        *FROM_FIT_TO_COMMIT,
+        "flower.server.transport:Heard",
+        "drivers.replies:ExpectedReply",
+        "drivers.gating:Gated",
+    )
+}
 """The same at earlier commits."""
 
 AIMS = {

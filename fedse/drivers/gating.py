@@ -10,7 +10,6 @@ best. In all at most as many as the gate tolerates.
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -26,33 +25,20 @@ from fedse.seeds import seed_of
 from fedse.types import Adapter
 
 
-class Gated(NamedTuple):
-    """What becomes of a round's votes."""
-
-    merged: Merged
-    """Its adapter is the one before if nothing passed the gate."""
-    record: GateRecord
-
-
 def gate(r: OpenRound) -> OpenRound:
-    """The votes that the sites do not find worse than the adapter before count, or none."""
-    merged, record = gated(PlayingSites(r), r)
-    return replace(r, merged=merged, gate=record)
-
-
-def gated(panel: "PlayingSites", r: OpenRound) -> Gated:
-    """The merge of as many votes as possible that the sites do not find worse than before."""
-    before, merge = panel.play(r.current), r.merge
+    """As many votes count as the sites do not find worse than the adapter before, or none."""
+    panel, merge = PlayingSites(r), r.merge
+    before = panel.play(r.current)
     whole = merge(frozenset())
     if not whole.voters:
-        return Gated(whole, _record(panel.judge(before, whole.adapter), refused=False))
+        return _decided(r, whole, panel.judge(before, whole.adapter))
     suspects, kept = frozenset[str](), whole
     if panel.accuses:
         stances = stances_of(r.current, r.votes(whole))
         suspects, kept = _without_harm(panel, r.current, whole, merge, stances)
     first = panel.judge(before, kept.adapter)
     if first.accepted:
-        return Gated(_naming(kept, suspects), _record(first, refused=False))
+        return _decided(r, _naming(kept, suspects), first)
     without = suspects
     # Where too few sites played to judge, nobody is to blame.
     spare = min(panel.liars, len(whole.voters) - 1) - len(suspects) if first.sites else 0
@@ -65,9 +51,9 @@ def gated(panel: "PlayingSites", r: OpenRound) -> Gated:
         verdict, client, merged = max(tried, key=lambda one: (one[0].change, one[1]))
         without |= {client}
         if verdict.accepted:
-            return Gated(_naming(merged, without), _record(verdict, refused=False))
+            return _decided(r, _naming(merged, without), verdict)
     stays = whole._replace(adapter=r.current, moments=r.run.moments(r.index - 1))
-    return Gated(stays, _record(first, refused=True))
+    return _decided(r, stays, first, refused=True)
 
 
 def _without_harm(
@@ -173,10 +159,13 @@ def _counts(deliveries: Iterable[Delivery], config: Config) -> Iterable[tuple[st
             yield delivery.client, Won(stats.validation_succeeded, stats.validation_played)
 
 
-def _record(verdict: GateVerdict, *, refused: bool) -> GateRecord:
-    return GateRecord(
+def _decided(
+    r: OpenRound, merged: Merged, verdict: GateVerdict, *, refused: bool = False
+) -> OpenRound:
+    record = GateRecord(
         change=verdict.change, bound=verdict.bound, sites=verdict.sites, refused=refused
     )
+    return replace(r, merged=merged, gate=record)
 
 
 def _naming(merged: Merged, suspects: Collection[str]) -> Merged:

@@ -8,7 +8,7 @@ with the steps of all of them together or with as many as one site takes.
 from collections.abc import Mapping
 
 from fedse.reproduce.attackers import HARMS, Attack
-from fedse.reproduce.tables import Gap, PinnedTable, Question, TableArm, World
+from fedse.reproduce.tables import Gap, PinnedTable, TableArm, Versus, World
 
 # A fifth of what the experiment files say, for one trainer that stands for five sites.
 A_SITES_STEPS = {"train.steps": 16}
@@ -20,8 +20,8 @@ GATE = {"splits.validation": 0.2, "gate.episodes": 40, "gate.liars": 2}
 SITES = tuple(f"maze-{number}" for number in range(1, 6))
 
 
-def _against(better: str, *worse: str) -> tuple[Question, ...]:
-    return tuple(Question(better, other) for other in worse)
+def _against(better: str, *worse: str) -> tuple[Versus, ...]:
+    return tuple(Versus(better, other) for other in worse)
 
 
 def _who_gains(world: World) -> tuple[TableArm, ...]:
@@ -40,11 +40,11 @@ def _who_gains(world: World) -> tuple[TableArm, ...]:
 
 
 WHO_GAINS = (
-    Question("together, personal", "alone, as many steps"),
-    Question("together", "alone"),
-    Question("in one place", "together"),
-    Question("home: together, personal", "home: alone, as many steps"),
-    Question("home: together, personal", "home: together"),
+    Versus("together, personal", "alone, as many steps"),
+    Versus("together", "alone"),
+    Versus("in one place", "together"),
+    Versus("home: together, personal", "home: alone, as many steps"),
+    Versus("home: together, personal", "home: together"),
 )
 
 # After so many of its own rounds; a newcomer joins for the sixth of ten.
@@ -125,13 +125,13 @@ TABLES: Mapping[str, PinnedTable] = {
             TableArm("central-evolve, personal", "central-evolve", record="test-personal"),
         ),
         (
-            Question("fed-se", "fedit"),
-            Question("fed-se", "local-static"),
-            Question("fed-se, personal", "local-evolve, as many steps"),
-            Question("fed-se", "local-evolve"),
-            Question("fed-se, personal", "fed-se"),
-            Question("central-evolve", "fed-se"),
-            Question("central-evolve, personal", "fed-se, personal"),
+            Versus("fed-se", "fedit"),
+            Versus("fed-se", "local-static"),
+            Versus("fed-se, personal", "local-evolve, as many steps"),
+            Versus("fed-se", "local-evolve"),
+            Versus("fed-se, personal", "fed-se"),
+            Versus("central-evolve", "fed-se"),
+            Versus("central-evolve, personal", "fed-se, personal"),
         ),
         (
             "fed-se",
@@ -168,9 +168,9 @@ TABLES: Mapping[str, PinnedTable] = {
             ),
         ),
         (
-            Question("fed-se", "local-evolve"),
-            Question("central-evolve", "fed-se"),
-            Question("central-evolve, a site's steps", "fed-se"),
+            Versus("fed-se", "local-evolve"),
+            Versus("central-evolve", "fed-se"),
+            Versus("central-evolve, a site's steps", "fed-se"),
         ),
         ("fed-se", "local-evolve"),
         gaps=(
@@ -188,11 +188,11 @@ TABLES: Mapping[str, PinnedTable] = {
             _unequal("200 tasks: alone", "local-evolve", SITES[0]),
         ),
         (
-            Question("joined, at once", "alone, at once"),
-            Question("joined, at once", "alone, after 5 rounds"),
-            Question("joined, after 5 rounds", "alone, after 5 rounds"),
-            Question("8 tasks: together", "8 tasks: alone"),
-            Question("200 tasks: together", "200 tasks: alone"),
+            Versus("joined, at once", "alone, at once"),
+            Versus("joined, at once", "alone, after 5 rounds"),
+            Versus("joined, after 5 rounds", "alone, after 5 rounds"),
+            Versus("8 tasks: together", "8 tasks: alone"),
+            Versus("200 tasks: together", "200 tasks: alone"),
         ),
         ("joined, at once", "alone, at once"),
         seeds=3,
@@ -208,10 +208,10 @@ TABLES: Mapping[str, PinnedTable] = {
             _honest("five worlds, honest, gate", {**NOT_PERSONAL, **GATE}, world="five-worlds"),
         ),
         (
-            Question("honest, gate", "honest"),
-            Question("five worlds, honest, gate", "five worlds, honest"),
-            *(Question(f"{kind}, 2 of 5, gate", "three honest alone") for kind in HARMS),
-            *(Question(f"{kind}, 2 of 5, gate", f"{kind}, 2 of 5") for kind in HARMS),
+            Versus("honest, gate", "honest"),
+            Versus("five worlds, honest, gate", "five worlds, honest"),
+            *(Versus(f"{kind}, 2 of 5, gate", "three honest alone") for kind in HARMS),
+            *(Versus(f"{kind}, 2 of 5, gate", f"{kind}, 2 of 5") for kind in HARMS),
         ),
         ("honest, gate", "mislabel, 2 of 5, gate", "mislabel, 2 of 5"),
         seeds=3,
@@ -254,11 +254,11 @@ TABLES: Mapping[str, PinnedTable] = {
             TableArm("KTO", "kto", {"buffer.keep_played": True, **NOT_PERSONAL}),
         ),
         (
-            Question("successes", "all episodes"),
-            Question("successes", "this round's successes"),
-            Question("frontier", "successes"),
-            Question("hindsight", "successes"),
-            Question("KTO", "successes"),
+            Versus("successes", "all episodes"),
+            Versus("successes", "this round's successes"),
+            Versus("frontier", "successes"),
+            Versus("hindsight", "successes"),
+            Versus("KTO", "successes"),
         ),
         ("successes", "all episodes"),
         seeds=3,

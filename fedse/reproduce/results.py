@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from fedse.reproduce.jobs import Found, key_of
 from fedse.reproduce.pinned import TABLES
-from fedse.reproduce.tables import Gap, Job, Question
+from fedse.reproduce.tables import Gap, Job, Versus
 from fedse.stats.gap import GapClosed, gap_closed
 from fedse.stats.paired import (
     Blocks,
@@ -91,7 +91,7 @@ class Line(NamedTuple):
 class AnswerTo(NamedTuple):
     """The answer to a question; differences are `better` minus `worse`."""
 
-    question: Question
+    question: Versus
     found: Differences
     p_holm: float
     detectable: float
@@ -195,7 +195,7 @@ def _rates(
 
 def answers(result: TableResult) -> list[AnswerTo]:
     """Every question with paired intervals over seeds and games, p corrected for their number."""
-    questions = [Question(*pair) for pair in result.questions]
+    questions = [Versus(*pair) for pair in result.questions]
     differences = {question: _difference(result, question) for question in questions}
     p = holm({" ".join(question): differences[question].micro.p for question in questions})
     return [
@@ -224,7 +224,7 @@ def _all_games(result: TableResult, arm: str) -> Blocks:
     return [[won for block in blocks for won in block] for blocks in zip(*groups, strict=True)]
 
 
-def _difference(result: TableResult, question: Question) -> Differences:
+def _difference(result: TableResult, question: Versus) -> Differences:
     better, worse = (_blocks(result, arm) for arm in question)
     return paired_differences(better, worse, seed=BOOTSTRAP_SEED)
 
@@ -238,7 +238,7 @@ def _blocks(result: TableResult, arm: str) -> dict[str, Blocks]:
 
 
 def _detectable(
-    result: TableResult, question: Question, differences: Differences, questions: int
+    result: TableResult, question: Versus, differences: Differences, questions: int
 ) -> float:
     better, worse = (_blocks(result, arm) for arm in question)
     seeds = result.arms[question.worse]

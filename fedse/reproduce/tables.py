@@ -38,7 +38,7 @@ class TableArm(NamedTuple):
         return METHODS[self.method].about
 
 
-class Question(NamedTuple):
+class Versus(NamedTuple):
     """A comparison the table is made for: is `better` better than `worse`?"""
 
     better: str
@@ -56,7 +56,7 @@ class Gap(NamedTuple):
 class PinnedTable(NamedTuple):
     title: str
     arms: tuple[TableArm, ...]
-    questions: tuple[Question, ...]
+    questions: tuple[Versus, ...]
     """Asked together, so their p-values are corrected together."""
     quick: tuple[str, ...] = ()
     """Labels of the arms the quick form has; all where empty."""
@@ -85,7 +85,7 @@ def arms_of(table: PinnedTable, *, quick: bool) -> list[TableArm]:
     return [arm for arm in table.arms if not quick or not table.quick or arm.label in table.quick]
 
 
-def questions_of(table: PinnedTable, arms: list[TableArm]) -> list[Question]:
+def questions_of(table: PinnedTable, arms: list[TableArm]) -> list[Versus]:
     """The questions these arms can answer."""
     here = {arm.label for arm in arms}
     return [question for question in table.questions if {*question} <= here]

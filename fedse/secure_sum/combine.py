@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from fedse.errors import WireError
+from fedse.errors import FedSEError, WireError
 from fedse.secure_sum.fixed_point import Whole
 from fedse.secure_sum.key_agreement import (
     commitment,
@@ -58,7 +58,7 @@ class Unmasking(NamedTuple):
     """Who revealed shares that are not those of an announced secret."""
 
 
-class NoSum(WireError):
+class NoSum(FedSEError):
     """The secret of a member cannot be recovered, so its masks stay in the sum."""
 
     def __init__(self, dealer: str, missing: int, members: int) -> None:

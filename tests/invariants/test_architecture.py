@@ -280,7 +280,7 @@ def test_no_cupboards():
         "fedse.method.rounds",
         "fedse.drivers.loop",
         "fedse.drivers.local",
-        "fedse.site.serve",
+        "fedse.site.answer",
     ],
 )
 def test_light_imports(module: str):

@@ -360,7 +360,7 @@ def test_the_last_evaluation_neither_waits_for_nor_hears_who_is_in_quarantine(tm
     def said(request: Question, current: Adapter) -> list[Delivery]:
         asked.append(request.round)
         told = ClientStats(eval_played=4, eval_succeeded=1)
-        bad = Delivery(OFFENDER, told, START.to_bytes()[:-1] if request.train else None)
+        bad = Delivery(OFFENDER, told, START.to_bytes()[:-1] if request.trains else None)
         return [bad, *(Delivery(n, told, None) for n in NAMES if n != OFFENDER)]
 
     for _ in range(2):

@@ -6,7 +6,6 @@ node counts once: the first answer that can be read settles it, any other is lat
 
 import time
 from collections.abc import Callable, Collection, Iterator
-from typing import NamedTuple
 
 from flwr.app import Message
 from flwr.serverapp import Grid
@@ -32,14 +31,6 @@ from fedse.store.run import Run
 # Seconds between two looks for replies and nodes.
 POLL_SECONDS = 1.0
 REVOKED = "its key was revoked"
-
-
-class Heard(NamedTuple):
-    """What a reply means."""
-
-    delivery: Delivery
-    passing: bool = False
-    """The node failed in a way that may be over when it is asked again."""
 
 
 class GridAsk:
@@ -178,23 +169,24 @@ class GridAsk:
     def _name_of(self, node: str) -> str:
         return self._spoke.get(node, node)
 
-    def _interpret(self, node: Node, reply: Message | None, most: int) -> Heard:
+    def _interpret(self, node: Node, reply: Message | None, most: int) -> tuple[Delivery, bool]:
+        """What a reply means, and whether the node may answer if it is asked again."""
         name = self._name_of(node.key)
         if reply is not None and reply.has_error():
             code = reply.error.code
             fault = undelivered(name, "failed", flower_fault(code))
-            return Heard(fault, code in PASSING_IN_FLOWER)
+            return fault, code in PASSING_IN_FLOWER
         if reply is None:
             # Perhaps not the node's fault: what Flower reads with a reply may be another's.
-            return Heard(undelivered(name, "failed", "the reply cannot be read"), True)
+            return undelivered(name, "failed", "the reply cannot be read"), True
         try:
             answer = read_reply(reply.content, max_bytes=most)
         except WireError as error:
-            return Heard(undelivered(name, "rejected", str(error)))
+            return undelivered(name, "rejected", str(error)), False
         if answer.fault and not answer.fault.abstains:
             fault = undelivered(name, "failed", site_fault(answer.fault))
-            return Heard(fault, answer.fault.passing)
-        return Heard(self._from_member(node, answer))
+            return fault, answer.fault.passing
+        return self._from_member(node, answer), False
 
     def _from_member(self, node: Node, reply: SiteReply) -> Delivery:
         sender = self._name_of(node.key)
