@@ -5,7 +5,7 @@ from pathlib import Path
 TESTS = Path(__file__).parents[1]
 PACKAGE = TESTS.parent / "fedse"
 # Not of one room: what is beside the package, laws across rooms, whole federations.
-ELSEWHERE = {"deploy", "docs", "examples", "invariants", "packaging", "system"}
+ELSEWHERE = {"deploy", "docs", "examples", "invariants", "packaging", "research", "system"}
 SUPPORT = {"toys"}
 """Worlds and sites that tests of several rooms share."""
 
