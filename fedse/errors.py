@@ -19,6 +19,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
+from shlex import quote
 
 
 class FedSEError(Exception):
@@ -111,7 +112,8 @@ def install_line(*extras: str) -> str:
     """
     own = ",".join(extra for extra in extras if not extra.startswith(BESIDE))
     packages = [f"'fed-se[{own}]'"] if own else []
-    named = " ".join([*packages, *(extra for extra in extras if extra.startswith(BESIDE))])
+    packages += [quote(extra) for extra in extras if extra.startswith(BESIDE)]
+    named = " ".join(packages)
     if TORCH not in extras:
         return f"pip install {named}"
     index = "https://download.pytorch.org/whl/cpu"

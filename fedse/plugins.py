@@ -16,14 +16,19 @@ from fedse.suggest import closest
 T = TypeVar("T")
 
 ENVS, AGGREGATES, SELECTS = "fedse.envs", "fedse.aggregates", "fedse.selects"
+TRACKERS = "fedse.trackers"
 
 PACKAGES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     ENVS: {
         "fed-se-bridges": ("agentgym", "gymnasium", "mcp", "openenv"),
         "fed-se-worlds": ("babyai", "textcraft", "webshop"),
     },
+    TRACKERS: {
+        f"fed-se-trackers[{name}]": (name,)
+        for name in ("mlflow", "tensorboard", "trackio", "wandb")
+    },
 }
-"""Group -> package of this project -> the names it adds; the error names it where it is missing."""
+"""Group -> package of this project -> the names it adds; named in the error where it is missing."""
 
 
 def plugin_names(group: str) -> tuple[str, ...]:
@@ -35,15 +40,25 @@ def load_plugin(group: str, name: str) -> Any:
     """What an installed package offers under `name`; a package that cannot be imported is named."""
     for entry in entry_points(group=group, name=name):
         with boundary(MachineError, f"plugin {name!r} of {group} ({entry.value})"):
-            return entry.load()
+            try:
+                return entry.load()
+            except ModuleNotFoundError as error:
+                lacking = str(error.name).partition(".")[0]
+                if package := packaged(group).get(name):
+                    require_packages(f"{name!r} of {group}", lacking, extra=package)
+                raise
     raise KeyError(name)
 
 
 def require_plugin(what: str, group: str, name: str) -> None:
     """What adds `name`, which `what` needs, is installed, if it is a package of this project."""
-    for package, names in PACKAGES.get(group, {}).items():
-        if name in names:
-            require_packages(what, module_of(package), extra=package)
+    if package := packaged(group).get(name):
+        require_packages(what, module_of(package), extra=package)
+
+
+def packaged(group: str) -> dict[str, str]:
+    """Every name that a package of this project adds to `group`, and that package."""
+    return {name: package for package, names in PACKAGES.get(group, {}).items() for name in names}
 
 
 def missing_packages(group: str) -> dict[str, tuple[str, ...]]:
@@ -54,7 +69,7 @@ def missing_packages(group: str) -> dict[str, tuple[str, ...]]:
 
 def module_of(package: str) -> str:
     """What a package of this project is imported as."""
-    return package.replace("fed-se-", "fedse_")
+    return package.partition("[")[0].replace("fed-se-", "fedse_")
 
 
 def plugin_version(group: str, name: str) -> str | None:

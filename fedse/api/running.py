@@ -10,7 +10,7 @@ from fedse.api.checks import require_machine, require_runnable
 from fedse.api.engines import Engine, drive, fan_out
 from fedse.api.experiment import Settings, Source, load_experiment
 from fedse.events import Observer
-from fedse.observers.trackers import Tracker, require_trackers, tracked
+from fedse.observers.trackers import require_trackers, tracked
 from fedse.results.outcome import RunResult, result_of
 from fedse.store.run_folder import create_run, find_run, open_run, runs_root
 
@@ -26,7 +26,7 @@ def run(
     out: Path | None = None,
     name: str | None = None,
     given: str | None = None,
-    track: Sequence[Tracker] = (),
+    track: Sequence[str] = (),
     warn: Callable[[str], None] = warnings.warn,
 ) -> RunResult:
     """All rounds of the experiment are committed in a new folder, or nothing was started.

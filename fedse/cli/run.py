@@ -24,7 +24,6 @@ from fedse.errors import ConfigError
 from fedse.events import Observer
 from fedse.observers.health import Sites
 from fedse.observers.prometheus import Expiries, monitored
-from fedse.observers.trackers import Tracker
 from fedse.results.outcome import RunResult
 
 Set = Annotated[
@@ -50,8 +49,11 @@ EngineOption = Annotated[
     Parameter(help="local: no network. simulation, deployment: Flower on this machine."),
 ]
 Track = Annotated[
-    list[Tracker],
-    Parameter(help="Send the run's numbers to a tracker; may be repeated.", show_default=False),
+    list[str],
+    Parameter(
+        help="Send the run's numbers to tensorboard, trackio, mlflow or wandb; may be repeated.",
+        show_default=False,
+    ),
 ]
 
 
@@ -91,7 +93,7 @@ def start_run(
     name: str | None = None,
     engine: Engine = "local",
     mode: Mode,
-    track: Sequence[Tracker] = (),
+    track: Sequence[str] = (),
     metrics: str | None = None,
 ) -> RunResult:
     """A new run has gone through all its rounds and its result is on stdout."""

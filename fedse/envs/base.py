@@ -6,14 +6,13 @@ episode at a time, so a rollout makes one instance per open episode.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
-from itertools import chain
 from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 from fedse import plugins
 from fedse.errors import ConfigError, EnvError, boundary
-from fedse.plugins import load_plugin, missing_packages, plugin_names, require_plugin
+from fedse.plugins import load_plugin, packaged, plugin_names, require_plugin
 from fedse.suggest import did_you_mean
 from fedse.types import Split, Task, Trajectory
 
@@ -144,8 +143,7 @@ def env_class(name: str) -> Callable[..., Any]:
     if name in plugin_names(plugins.ENVS):
         loaded: Callable[..., Any] = load_plugin(plugins.ENVS, name)
         return loaded
-    elsewhere = chain.from_iterable(missing_packages(plugins.ENVS).values())
-    known = sorted({*env_names(), *elsewhere})
+    known = sorted({*env_names(), *packaged(plugins.ENVS)})
     raise ConfigError(
         f"environment {name!r} is unknown; known are {', '.join(known)} and any "
         f"module:Class{did_you_mean(name, known)}",

@@ -1,38 +1,30 @@
-"""A run's numbers for experiment trackers: TensorBoard, trackio, MLflow, Weights & Biases.
+"""A run's numbers for experiment trackers, which installed packages add.
 
 A metric is a number under the names of clients and environments the experiment file gives; no other
-text of an event is passed on. Step = round. None of the trackers is required, all of them write to
-this machine unless the user's environment says otherwise, and one that fails never stops a run.
+text of an event is passed on. Step = round. A tracker that fails never stops a run.
 """
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Protocol
 
 from fedse.config.schema import Config
-from fedse.errors import require_all, require_packages
+from fedse.errors import ConfigError, require_all
 from fedse.events import Fact, Observer
+from fedse.plugins import (
+    TRACKERS,
+    load_plugin,
+    packaged,
+    plugin_names,
+    require_plugin,
+    unknown,
+)
 from fedse.stats.rates import Rate, by_env, micro
 
-Tracker = Literal["tensorboard", "trackio", "mlflow", "wandb"]
-NEEDS: Mapping[Tracker, tuple[str, ...]] = {
-    "tensorboard": ("tensorboard",),
-    "trackio": ("trackio",),
-    "mlflow": ("mlflow", "sqlalchemy", "alembic"),
-    "wandb": ("wandb",),
-}
-# Nothing is sent or printed unless the user's environment says otherwise.
-SILENT = {
-    "WANDB_MODE": "offline",
-    "WANDB_SILENT": "true",
-    "WANDB_ERROR_REPORTING": "false",
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-    "DO_NOT_TRACK": "1",
-}
 LAST_EVENTS = ("run.finished", "run.failed", "run.interrupted")
 ANSWERED = {
     "explore/{}/played": "played",
@@ -47,35 +39,44 @@ ANSWERED = {
 }
 """Metric of a client and the fact of its answer it comes from."""
 
-Numbers = Mapping[str, float]
 
-
-class Sink(NamedTuple):
+class Sink(Protocol):
     """An open tracker."""
 
-    log: Callable[[Numbers, int, float], None]
-    """Takes numbers by name, the round, and when they came to be (Unix seconds)."""
-    close: Callable[[], None]
+    def log(self, numbers: Mapping[str, float], round: int, at: float, /) -> None:
+        """Takes numbers by name, the round, and when they came to be (Unix seconds)."""
+        ...
+
+    def close(self) -> None: ...
 
 
-def require_trackers(names: Sequence[Tracker]) -> None:
-    """All packages that the trackers need are installed."""
-    require_all(
-        *(partial(require_packages, f"--track {name}", *NEEDS[name], extra=name) for name in names)
-    )
+Begin = Callable[[Path, str, Mapping[str, str]], Sink]
+"""Opens a tracker for the run in a folder, under the name of its project."""
+
+
+def require_trackers(names: Sequence[str]) -> None:
+    """All trackers, and the packages they need, are installed."""
+    require_all(*(partial(_begin, name) for name in names))
+
+
+def _begin(name: str) -> Begin:
+    known = tuple(sorted({*plugin_names(TRACKERS), *packaged(TRACKERS)}))
+    if name not in known:
+        raise ConfigError(f"--track {unknown(name, known)}")
+    require_plugin(f"--track {name}", TRACKERS, name)
+    begin: Begin = load_plugin(TRACKERS, name)
+    return begin
 
 
 def tracked(
-    names: Sequence[Tracker],
+    names: Sequence[str],
     folder: Path,
     config: Config,
     *,
-    environ: MutableMapping[str, str],
+    environ: Mapping[str, str],
     warn: Callable[[str], None],
 ) -> list[Observer]:
     """One observer per tracker of the run in `folder`."""
-    for name, value in SILENT.items():
-        environ.setdefault(name, value)
     return [_observer(name, folder, config, environ, warn) for name in names]
 
 
@@ -119,7 +120,7 @@ class Metrics:
 
 
 def _observer(
-    name: Tracker,
+    name: str,
     folder: Path,
     config: Config,
     environ: Mapping[str, str],
@@ -136,7 +137,7 @@ def _observer(
         try:
             # Results go to stdout, and trackers print greetings there.
             with redirect_stdout(sys.stderr):
-                sink = sink or SINKS[name](folder, config.run.name, environ)
+                sink = sink or _begin(name)(folder, config.run.name, environ)
                 for step, numbers in metrics.take(event, facts):
                     sink.log(numbers, step, _number(facts, "time") or 0.0)
                 if event in LAST_EVENTS:
@@ -147,71 +148,6 @@ def _observer(
             warn(f"{name} stopped tracking this run: {type(error).__name__}: {error}")
 
     return observe
-
-
-def _tensorboard(folder: Path, project: str, environ: Mapping[str, str]) -> Sink:
-    from tensorboard.summary import Writer
-
-    writer = Writer(str(folder / "trackers" / "tensorboard"))
-
-    def log(numbers: Numbers, step: int, at: float) -> None:
-        for name, value in numbers.items():
-            writer.add_scalar(name, value, step, wall_time=at)
-        writer.flush()
-
-    return Sink(log, writer.close)
-
-
-def _trackio(folder: Path, project: str, environ: Mapping[str, str]) -> Sink:
-    import trackio
-
-    trackio.init(
-        project=project,
-        name=folder.name,
-        resume="allow",
-        embed=False,
-        auto_log_gpu=False,
-        auto_log_cpu=False,
-    )
-    return Sink(lambda numbers, step, at: trackio.log(dict(numbers), step=step), trackio.finish)
-
-
-def _mlflow(folder: Path, project: str, environ: Mapping[str, str]) -> Sink:
-    from mlflow.entities import Metric
-    from mlflow.tracking import MlflowClient
-
-    own = folder.resolve() / "trackers"
-    own.mkdir(parents=True, exist_ok=True)
-    uri = environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{own}/mlflow.db"
-    client = MlflowClient(tracking_uri=uri)
-    earlier = client.get_experiment_by_name(project)
-    experiment = earlier.experiment_id if earlier else client.create_experiment(project)
-    run = client.create_run(experiment, run_name=folder.name).info.run_id
-
-    def log(numbers: Numbers, step: int, at: float) -> None:
-        batch = [Metric(name, value, int(at * 1000), step) for name, value in numbers.items()]
-        client.log_batch(run, metrics=batch)
-
-    return Sink(log, lambda: client.set_terminated(run))
-
-
-def _wandb(folder: Path, project: str, environ: Mapping[str, str]) -> Sink:
-    import wandb
-
-    own = folder / "trackers"
-    own.mkdir(parents=True, exist_ok=True)
-    run: Any = wandb.init(project=project, name=folder.name, dir=str(own))
-    # Evaluations of a round arrive during the next one, and W&B's own step only grows.
-    run.define_metric("*", step_metric="round")
-    return Sink(lambda numbers, step, at: run.log({**numbers, "round": step}), run.finish)
-
-
-SINKS: Mapping[Tracker, Callable[[Path, str, Mapping[str, str]], Sink]] = {
-    "tensorboard": _tensorboard,
-    "trackio": _trackio,
-    "mlflow": _mlflow,
-    "wandb": _wandb,
-}
 
 
 def _step(facts: Mapping[str, Fact]) -> int:

@@ -81,10 +81,10 @@ ALLOWED = {
     "Crypto": ("secure_sum.sharing",),
     "inspect_ai": ("exports.inspect_log",),
     "pyarrow": ("exports.parquet",),
-    "tensorboard": ("observers.trackers",),
-    "trackio": ("observers.trackers",),
-    "mlflow": ("observers.trackers",),
-    "wandb": ("observers.trackers",),
+    "tensorboard": ("fedse_trackers",),
+    "trackio": ("fedse_trackers",),
+    "mlflow": ("fedse_trackers",),
+    "wandb": ("fedse_trackers",),
     "pickle": (),
 }
 

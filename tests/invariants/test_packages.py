@@ -1,6 +1,7 @@
 """The packages beside the core: found by entry points, made of public names, named if missing."""
 
 import ast
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,18 @@ from fedse.api.checks import require_members
 from fedse.config.file import parse_config
 from fedse.envs.base import MOVED, env_class, make_env
 from fedse.errors import ConfigError, MachineError
-from fedse.plugins import PACKAGES, missing_packages, plugin_names, plugin_version
+from fedse.plugins import (
+    PACKAGES,
+    missing_packages,
+    module_of,
+    packaged,
+    plugin_names,
+    plugin_version,
+)
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 PUBLIC = {"fedse", "fedse.envs"}
 """The modules whose names a package may use; those of `fedse` are in docs/reference/api.md."""
 
@@ -26,10 +35,15 @@ def project(folder: Path) -> dict[str, Any]:
     return found
 
 
+def own_of(folder: Path) -> str:
+    """What the package in `folder` is imported as."""
+    return folder.name.replace("-se-", "se_")
+
+
 @pytest.fixture
 def core_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where nothing but fed-se itself is installed."""
-    ours = {folder.name.replace("-se-", "se_") for folder in FOLDERS}
+    ours = {own_of(folder) for folder in FOLDERS}
     there = errors.is_installed
     for module in ("fedse.errors", "fedse.plugins"):
         monkeypatch.setattr(f"{module}.is_installed", lambda name: name not in ours and there(name))
@@ -43,11 +57,15 @@ def test_the_names_that_each_package_adds_are_those_the_core_knows():
         for group, entries in project(folder).get("entry-points", {}).items()
     }
     known = {
-        (group, package): tuple(sorted(names))
-        for group, packages in PACKAGES.items()
-        for package, names in packages.items()
+        (group, folder.name): tuple(
+            sorted(
+                n for n, package in packaged(group).items() if module_of(package) == own_of(folder)
+            )
+        )
+        for group in PACKAGES
+        for folder in FOLDERS
     }
-    assert known == listed
+    assert {place: names for place, names in known.items() if names} == listed
     assert known["fedse.envs", "fed-se-worlds"] == ("babyai", "textcraft", "webshop")
     for (group, _), names in known.items():
         assert set(names) <= set(plugin_names(group))
@@ -57,7 +75,7 @@ def test_the_names_that_each_package_adds_are_those_the_core_knows():
 def test_a_package_uses_nothing_but_public_names(folder: Path):
     files = sorted(folder.glob("fedse_*/**/*.py"))
     assert files
-    own = folder.name.replace("-se-", "se_")
+    own = own_of(folder)
     for path in files:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):
@@ -97,6 +115,41 @@ def test_all_packages_that_the_clients_lack_are_named_at_once():
         require_members(parse_config(clients, "file"))
     assert caught.value.hint == "pip install fed-se-worlds fed-se-bridges"
     assert all(f"environment {env!r} needs" in str(caught.value) for env in worlds if env != "maze")
+
+
+NEEDED = {
+    "fedse demo": ("hf", "report"),
+    "fedse model get": ("models",),
+    "fedse init": (),
+    "fedse env check": (),
+    "fedse run": ("hf",),
+    "fedse run demo --engine deployment": ("hf", "flower"),
+    "fedse reproduce main": ("hf", "fed-se-worlds"),
+    "fedse view": (),
+    "fedse report": ("report",),
+}
+"""Commands in README.md, with what they need beside the core."""
+
+
+def test_the_one_install_line_of_the_readme_carries_its_commands():
+    text = (ROOT / "README.md").read_text()
+    assert 'pip install "fed-se[demo]"' in text
+    blocks = re.findall(r"^```bash\n(.+?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    lines = [part for line in "".join(blocks).splitlines() for part in line.split(" && ")]
+    shown = [line for line in lines if line.startswith("fedse ")]
+    assert len(shown) >= 6
+    needed = {
+        extra
+        for line in shown
+        for extra in NEEDED[max((n for n in NEEDED if line.startswith(n)), key=len)]
+    }
+    carried, waiting = set[str](), ["fed-se[demo]"]
+    while waiting:
+        name, _, extras = waiting.pop().rstrip("]").partition("[")
+        carried |= {name, *extras.split(",")}
+        for extra in filter(None, extras.split(",")):
+            waiting += [one for one in EXTRAS[extra] if one.startswith("fed-se")]
+    assert needed <= carried
 
 
 @pytest.mark.parametrize(("old", "name"), MOVED.items())
