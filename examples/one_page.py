@@ -1,4 +1,4 @@
-"""The whole method on one page, with the public API: python examples/one_page.py
+"""The whole method on one page: python examples/one_page.py
 
 Three organisations with mazes of their own improve one small agent in three rounds, in half a
 minute on a laptop. `fedse.run` gives the same adapter bit for bit; it adds commits, resuming,
@@ -12,6 +12,12 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 import fedse
+from fedse.adapters.base import initial_adapter
+from fedse.events import silent
+from fedse.method.evaluate import client_eval
+from fedse.method.rollout import choose_games, rollout
+from fedse.method.site import Site
+from fedse.site.open import open_site
 
 SETTINGS = {
     "run.rounds": 3,
@@ -31,14 +37,14 @@ def experiment() -> fedse.Config:
 
 
 def local_round(
-    current: fedse.Adapter, site: fedse.Site, config: fedse.Config, round: int
+    current: fedse.Adapter, site: Site, config: fedse.Config, round: int
 ) -> fedse.Adapter:
     """What one organisation does in a round; nothing but the adapter leaves it."""
     name, seed = config.run.name, fedse.seed_of(config.run.seed, site.client, round)
     # 1 reset to the global adapter, 2 explore
     policy = site.make_policy(current, config.rollout.temperature)
-    games = fedse.choose_games(site.tasks("train"), config.rollout.episodes, seed=seed)
-    played = fedse.rollout(
+    games = choose_games(site.tasks("train"), config.rollout.episodes, seed=seed)
+    played = rollout(
         games,
         site.make_env,
         policy,
@@ -60,9 +66,9 @@ def mean(adapters: list[fedse.Adapter]) -> fedse.Adapter:
     return fedse.Adapter(adapters[0].spec, vector.astype(np.float32))
 
 
-def success(adapter: fedse.Adapter, sites: list[fedse.Site], config: fedse.Config) -> fedse.Rate:
-    """Held-out games solved, over all organisations."""
-    stats = [fedse.client_eval(adapter, s, config, round=0, emit=fedse.silent) for s in sites]
+def success(adapter: fedse.Adapter, sites: list[Site], config: fedse.Config) -> fedse.Rate:
+    """Held-out games that succeeded, over all organisations."""
+    stats = [client_eval(adapter, s, config, round=0, emit=silent) for s in sites]
     won, played = sum(s.eval_succeeded for s in stats), sum(s.eval_played for s in stats)
     return fedse.Rate(won, played)
 
@@ -71,8 +77,8 @@ def main() -> fedse.Adapter:
     config = experiment()
     with TemporaryDirectory() as home:
         names = sorted(client.name for client in config.clients)
-        sites = [fedse.open_site(config, n, Path(home) / n, clock=time.time) for n in names]
-        adapter = fedse.initial_adapter(sites[0].spec, seed=config.run.seed)
+        sites = [open_site(config, n, Path(home) / n, clock=time.time) for n in names]
+        adapter = initial_adapter(sites[0].spec, seed=config.run.seed)
         before = success(adapter, sites, config)
         for round in range(1, config.run.rounds + 1):
             adapter = mean([local_round(adapter, site, config, round) for site in sites])

@@ -22,7 +22,6 @@ from typing import Any
 
 import tomlkit
 
-import fedse
 from fedse.__main__ import end_on_sigterm
 from fedse.adapters.base import base_path
 from fedse.api.experiment import load_experiment
@@ -31,6 +30,7 @@ from fedse.engine.server import running_engine
 from fedse.ports import free_ports
 from fedse.processes.cpu_time import cpu_seconds
 from fedse.results.outcome import result_of
+from fedse.store.run_folder import open_run
 from fedse.waiting import wait_until
 from research.run_smollm2 import CONFIG, generated, won_and_played
 
@@ -94,7 +94,7 @@ def wait_for(coordinator: subprocess.Popen[bytes], folder: Path) -> None:
 
 
 def summary(out: Path) -> dict[str, Any]:
-    with fedse.open_run(out / "federation" / "run") as opened:
+    with open_run(out / "federation" / "run") as opened:
         result = result_of(opened)
     rounds = {
         one.index: {

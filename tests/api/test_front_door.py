@@ -12,6 +12,7 @@ needs("peft")
 import fedse
 from fedse.cli.app import start
 from fedse.errors import ConfigError, StoreError
+from fedse.store.run_folder import open_run
 
 SMALL = """
 [run]
@@ -216,7 +217,7 @@ def test_an_interrupt_names_the_command_that_goes_on(
 
 
 def test_a_run_folder_closes_itself(result: fedse.RunResult):
-    with fedse.open_run(result.path) as run:
+    with open_run(result.path) as run:
         assert run.committed == 1
     with pytest.raises(Exception, match="closed"):
         run.committed  # noqa: B018  the access is the test

@@ -13,6 +13,7 @@ from fedse.drivers.run import run_local
 from fedse.errors import ConfigError, MachineError
 from fedse.method.select import SELECTS
 from fedse.plugins import ENVS, Variants, plugin_names
+from fedse.store.buffer import Buffer
 from fedse.store.run import Run
 from fedse.testing import open_toy_site, toy_spec
 
@@ -61,7 +62,7 @@ def test_installed_variants_are_used_by_a_run(tmp_path: Path):
             run_local(alone, open_site=open_toy_site)
             # The sample's merge takes the first voter's adapter, so b changes nothing.
             assert [r.after for r in alone.results()] == [r.after for r in results]
-    kept = fedse.Buffer(tmp_path / "clients" / "a" / "buffer.db")
+    kept = Buffer(tmp_path / "clients" / "a" / "buffer.db")
     lengths = {len(lesson.turns) for lesson in kept.lessons("run", 2)}
     kept.close()
     assert lengths
@@ -73,7 +74,7 @@ def test_an_installed_rule_can_look_at_the_record(tmp_path: Path):
     config = parse_config(TEXT.replace("sample-short", "sample-first-wins"), "file")
     with Run(tmp_path, config, toy_spec(), clock=time.time) as run:
         run_local(run, open_site=open_toy_site)
-    kept = fedse.Buffer(tmp_path / "clients" / "a" / "buffer.db")
+    kept = Buffer(tmp_path / "clients" / "a" / "buffer.db")
     lessons, won = list(kept.lessons("run", 2)), kept.tallies("run", before=3)
     kept.close()
     solved = [task for task, tally in won.items() if tally.won]
