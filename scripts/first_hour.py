@@ -31,7 +31,10 @@ from scripts.cpu_time import children_cpu_seconds
 from scripts.first_hour_steps import Step, files, steps
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = "demo,flower,babyai,webshop"
+EXTRAS = "demo"
+BESIDE = tuple(str(ROOT / "plugins" / name) for name in ("fed-se-worlds",))
+"""What the extra brings of the packages in this checkout, which no index has yet."""
+PIP = (sys.executable, "-m", "pip", "--quiet")
 SHOWN_LINES = 3
 WIDTHS = {"who": 17, "command": 60, "CPU-s": 5, "exit": 4, "last line": 36}
 # In a new namespace the loopback interface is down. 0x8914 is SIOCSIFFLAGS, 0x41 is up and running.
@@ -138,20 +141,28 @@ def packages_of(venv: Path) -> Path:
 
 def install(folder: Path, wheel: Path | None, borrow: Path | None) -> Path:
     """An environment in `folder` with the wheel, which is built here if none is given."""
-    venv, pip = folder / "venv", [sys.executable, "-m", "pip", "--quiet"]
+    venv = folder / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
     if wheel is None:
         building = ["wheel", "--no-deps", "--wheel-dir", str(folder), str(ROOT)]
-        subprocess.run([*pip, *building], check=True)
+        subprocess.run([*PIP, *building], check=True)
         (wheel,) = folder.glob("fed_se-*.whl")
-    into = [*pip, "--python", str(venv / "bin" / "python"), "install"]
     if borrow:
         lend(venv, borrow)
-        subprocess.run([*into, "--no-deps", "--ignore-installed", str(wheel)], check=True)
+        add(venv, *BESIDE, str(wheel))
     else:
         pinned = ["-c", str(ROOT / ".ci" / "constraints.txt"), "torch==2.13.0"]
-        subprocess.run([*into, *pinned, f"{wheel}[{EXTRAS}]"], check=True)
+        subprocess.run([*_into(venv), *pinned, *BESIDE, f"{wheel}[{EXTRAS}]"], check=True)
     return venv
+
+
+def _into(venv: Path) -> list[str]:
+    return [*PIP, "--python", str(venv / "bin" / "python"), "install"]
+
+
+def add(venv: Path, *packages: str) -> None:
+    """The environment has these of its own, and none of what they need."""
+    subprocess.run([*_into(venv), "--no-deps", "--ignore-installed", *packages], check=True)
 
 
 def lend(venv: Path, borrow: Path) -> None:
@@ -260,6 +271,7 @@ def main() -> None:
         venv = args.venv.resolve() if args.venv else install(Path(folder), args.wheel, args.borrow)
         if args.venv and args.borrow:
             lend(venv, args.borrow)
+            add(venv, *BESIDE)
         require_wheel(venv)
         home = Path(folder) / "home"
         results, network = first_hour(home, venv, short=args.short)

@@ -22,6 +22,7 @@ from fedse.plugins import (
     plugin_names,
     plugin_version,
 )
+from scripts import first_hour
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
@@ -129,6 +130,12 @@ NEEDED = {
     "fedse report": ("report",),
 }
 """Commands in README.md, with what they need beside the core."""
+
+
+def test_the_first_hour_has_what_the_install_line_brings():
+    brought = [one for one in EXTRAS[first_hour.EXTRAS] if one.startswith("fed-se-")]
+    assert [Path(folder).name for folder in first_hour.BESIDE] == brought
+    assert brought
 
 
 def test_the_one_install_line_of_the_readme_carries_its_commands():
