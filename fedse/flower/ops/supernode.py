@@ -18,6 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
+from fedse.errors import FedSEError
 from fedse.flower.patches.bundle_guard import guard_reading
 from fedse.flower.patches.line_watch import LineWatch
 from fedse.flower.patches.presence import hasten_heartbeats, remember
@@ -76,6 +77,8 @@ def end_with(work: Callable[[], object]) -> NoReturn:
         print("the SuperNode stopped working", file=sys.stderr)
     except SystemExit as exit_request:
         code = exit_request.code or 0
+    except FedSEError as error:
+        print(f"{error}\n  next: {error.hint}", file=sys.stderr)
     except BaseException:
         traceback.print_exc()
     _end(code if isinstance(code, int) else BROKEN)
