@@ -3,8 +3,7 @@
 python := ".venv/bin/python"
 
 setup:
-    python3 -m venv .venv
-    .venv/bin/pip install -c .ci/constraints.txt torch==2.13.0 -e ".[all,dev]" -r plugins/editable.txt
+    .ci/install
 
 lint:
     .venv/bin/ruff check .

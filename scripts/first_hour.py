@@ -166,10 +166,15 @@ def add(venv: Path, *packages: str) -> None:
 
 
 def lend(venv: Path, borrow: Path) -> None:
-    """Packages of `borrow` can be imported in `venv`; its own come first."""
-    # A folder in a .pth file is searched, but .pth files in it are not read: what is installed
-    # there in editable form stays hidden.
-    (packages_of(venv) / "borrowed.pth").write_text(f"{packages_of(borrow.resolve())}\n")
+    """Packages of `borrow` can be imported in `venv`, but not ours; its own come first."""
+    lent = venv.resolve() / "lent"
+    lent.mkdir()
+    for entry in packages_of(borrow.resolve()).iterdir():
+        # A checkout and its plug-ins are there too; their names would promise what is not lent.
+        if not entry.name.lstrip("_").startswith(("fed_se", "editable")):
+            (lent / entry.name).symlink_to(entry)
+    # A folder in a .pth file is searched, but .pth files in it are not read.
+    (packages_of(venv) / "lent.pth").write_text(f"{lent}\n")
 
 
 def require_wheel(venv: Path) -> None:

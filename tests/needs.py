@@ -1,7 +1,8 @@
 """What a test needs of the machine, and what happens where it is lacking: the only skips there are.
 
-What `.ci/run` installs is in PACKAGES and PROGRAMS. On a desk a test that lacks one of them is
-skipped, with the line that installs it; where CI is set it fails, so that no law vanishes unseen.
+What `.ci/run` installs is in PACKAGES and PROGRAMS, and CI may mount a disk. On a desk a test that
+lacks something of this is skipped, with the line that helps; where CI is set it fails, so that no
+law vanishes unseen.
 What is in OPTIONAL is not installed in CI: those tests run where somebody provides it.
 """
 
@@ -67,6 +68,7 @@ PROGRAMS = {
     "sqlite3": "sqlite3",
 }
 """Each with its Debian package."""
+TMPFS = "tmpfs"
 
 
 class Optional(NamedTuple):
@@ -84,7 +86,7 @@ def _named(variable: str, what: str) -> Optional:
     return Optional(bool(os.environ.get(variable)), f"{variable} names no {what}")
 
 
-def _may_mount() -> bool:
+def may_mount() -> bool:
     """Whether this process has CAP_SYS_ADMIN, bit 21 of its capabilities."""
     status = Path("/proc/self/status")
     found = re.search(r"CapEff:\s*([0-9a-f]+)", status.read_text()) if status.exists() else None
@@ -104,7 +106,6 @@ OPTIONAL = {
     "vllm": _named("FEDSE_VLLM_PYTHON", "Python with vLLM; see research/real_engine.sh"),
     "openenv": _named("FEDSE_OPENENV_PYTHON", "Python with openenv"),
     "agentgym": _named("FEDSE_AGENTGYM_URL", "AgentGym TextCraft server"),
-    "tmpfs": Optional(_may_mount(), "only root may mount a small disk"),
     "trl": Optional(find_spec("trl") is not None, "pip install 'trl>=1.16'"),
     "systemd-analyze": Optional(
         shutil.which("systemd-analyze") is not None, "systemd-analyze is not installed"
@@ -113,9 +114,15 @@ OPTIONAL = {
 
 
 def needs(*names: str) -> None:
-    """All of `names`, packages or programs, are there; else the test, or its module, ends here."""
+    """All of `names` are there: packages, programs, or `tmpfs`, the right to mount a small disk.
+
+    Else the test, or its module, ends here.
+    """
     for name in names:
-        if name in PROGRAMS:
+        if name == TMPFS:
+            if not may_mount():
+                lacking("only root may mount a small disk: run the tests as root")
+        elif name in PROGRAMS:
             if shutil.which(name) is None:
                 lacking(f"{name} is not installed: apt-get install {PROGRAMS[name]}")
         elif find_spec(name) is None:

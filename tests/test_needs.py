@@ -4,6 +4,7 @@ import ast
 import re
 import shutil
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ def extras_of(name: str) -> set[str]:
 
 
 def test_every_package_that_a_test_needs_is_installed_by_ci():
-    line = next(x for x in (ROOT / ".ci" / "run").read_text().splitlines() if " -e " in x)
+    line = next(x for x in (ROOT / ".ci" / "install").read_text().splitlines() if " -e " in x)
     (named,) = re.findall(r'-e "\.\[([\w,]+)\]"', line)
     installed = {extra for one in named.split(",") for extra in extras_of(one)}
     assert " -r plugins/editable.txt" in line
@@ -39,8 +40,8 @@ def test_every_package_that_a_test_needs_is_installed_by_ci():
 
 
 def test_every_program_that_a_test_needs_is_installed_by_ci():
-    (line,) = re.findall(r"apt-get install (.+)", (ROOT / ".ci" / "run").read_text())
-    assert set(PROGRAMS.values()) <= set(line.split())
+    pairs = re.findall(r"\b([\w-]+):([\w-]+)\b", (ROOT / ".ci" / "run").read_text())
+    assert dict(pairs) == PROGRAMS
 
 
 def test_what_is_lacking_fails_in_ci_and_is_skipped_elsewhere(monkeypatch: pytest.MonkeyPatch):
@@ -54,6 +55,9 @@ def test_what_is_lacking_fails_in_ci_and_is_skipped_elsewhere(monkeypatch: pytes
     monkeypatch.setenv("CI", "true")
     with pytest.raises(Failed, match="flwr is not installed"):
         needs("flwr")
+    monkeypatch.setattr(needed, "may_mount", lambda: False)
+    with pytest.raises(Failed, match="only root may mount a small disk"):
+        needs("tmpfs")
     with pytest.raises(Failed, match="this machine cannot"):
         lacking("this machine cannot")
 
@@ -73,5 +77,26 @@ def test_nothing_else_is_skipped():
 
 
 def test_what_is_optional_is_few_and_says_why():
-    assert len(OPTIONAL) == 12
+    assert len(OPTIONAL) == 11
     assert all(reason for _, reason in OPTIONAL.values())
+
+
+def test_a_mark_stands_in_the_file_that_it_marks():
+    """.ci/run finds the files of a mark by their text."""
+    marks = ("pytest.mark.slow", "pytest.mark.federated", "pytest.mark.long")
+    for path in (*ROOT.glob("tests/**/*.py"), *ROOT.glob("plugins/*/tests/**/*.py")):
+        text = path.read_text()
+        if not path.name.startswith("test_") and path != Path(__file__):
+            assert not any(mark in text for mark in marks), path
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Assign) and any(m in ast.unparse(node.value) for m in marks):
+                names = {ast.unparse(target) for target in node.targets}
+                assert names == {"pytestmark"} or not names & imported_anywhere(), path
+
+
+@cache
+def imported_anywhere() -> set[str]:
+    """The names that one file of the tests takes from another."""
+    trees = (ast.parse(path.read_text()) for path in (ROOT / "tests").rglob("*.py"))
+    nodes = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+    return {a.name for n in nodes if (n.module or "").startswith("tests") for a in n.names}

@@ -12,7 +12,6 @@ import pytest
 from fedse.processes.group import Processes, Started
 from fedse.processes.restart import HOPELESS, RestartingProcess
 from fedse.store.space import Need, RoomWatch
-from tests.needs import optional
 from tests.toys.small_disk import fill, free, small_disk
 
 WRITES = """
@@ -62,7 +61,6 @@ def recorded(logs: Path) -> list[str]:
     ]
 
 
-@optional("tmpfs")
 def test_what_could_not_be_recorded_runs_and_is_recorded_when_there_is_room(disk: Path):
     code = "import time; time.sleep(60)"
     with Processes(disk, os.environ) as processes:
@@ -76,7 +74,6 @@ def test_what_could_not_be_recorded_runs_and_is_recorded_when_there_is_room(disk
         assert recorded(disk) == ["sleeper"]
 
 
-@optional("tmpfs")
 def test_a_process_that_dies_of_a_full_disk_is_never_hopeless_and_comes_back(disk: Path):
     told: list[str] = []
     with Processes(disk, os.environ) as processes:
@@ -97,7 +94,6 @@ def test_a_process_that_dies_of_a_full_disk_is_never_hopeless_and_comes_back(dis
     assert sum("has room again" in line for line in told) == 1
 
 
-@optional("tmpfs")
 def test_ends_before_it_is_ready_count_only_while_there_is_room(disk: Path):
     told: list[str] = []
     with Processes(disk, os.environ) as processes:

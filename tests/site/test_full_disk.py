@@ -8,14 +8,12 @@ from fedse.faults import Fault
 from fedse.site import room
 from fedse.site.socket_client import ask_site
 from fedse.types import Adapter
-from tests.needs import optional
 from tests.toys.federation import SPEC, ServeToy, first_request, toy_config
 from tests.toys.small_disk import fill, free, small_disk
 
 CONFIG = toy_config()
 
 
-@optional("tmpfs")
 def test_a_request_on_a_full_disk_is_answered_after_there_is_room(
     tmp_path: Path, adapter: Adapter, serve_toy: ServeToy, monkeypatch: pytest.MonkeyPatch
 ):

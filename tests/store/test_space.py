@@ -12,7 +12,6 @@ from fedse.errors import StoreError, boundary
 from fedse.store import space
 from fedse.store.files import append_whole, write_durably
 from fedse.store.space import Need, RoomWatch, is_full, require_room, shortage
-from tests.needs import optional
 from tests.toys.small_disk import fill, free, small_disk, takes_nothing
 
 
@@ -32,7 +31,6 @@ def test_a_full_disk_is_recognised_behind_our_own_errors_and_no_other_is():
     assert not is_full(sqlite3.DatabaseError("file is not a database"))
 
 
-@optional("tmpfs")
 def test_sqlite_on_a_full_disk_is_recognised_and_keeps_what_was_committed(disk: Path):
     with closing(sqlite3.connect(disk / "a.db", isolation_level=None)) as db:
         db.execute("CREATE TABLE t (body BLOB)")
@@ -46,7 +44,6 @@ def test_sqlite_on_a_full_disk_is_recognised_and_keeps_what_was_committed(disk: 
         assert db.execute("SELECT count(*) FROM t").fetchone() == (2,)
 
 
-@optional("tmpfs")
 def test_the_shortage_names_the_disk_what_is_free_and_what_is_needed(disk: Path):
     assert shortage(Need(disk, 10**6, "a round")) == ""
     assert shortage(Need(disk, 2 * 10**6, "a round")) == (
@@ -61,7 +58,6 @@ def test_the_shortage_names_the_disk_what_is_free_and_what_is_needed(disk: Path)
     assert [file.name for file in disk.iterdir()] == [".filling"], "the probe leaves nothing"
 
 
-@optional("tmpfs")
 def test_what_does_not_fit_leaves_the_file_as_it_was(disk: Path):
     log, blob = disk / "events.jsonl", disk / "blob"
     append_whole(log, b"one\n")

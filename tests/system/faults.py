@@ -37,9 +37,11 @@ class Pace(NamedTuple):
 class FaultField(Field):
     """A federation whose server and one of whose sites have small disks of their own."""
 
-    def __init__(self, path: Path, text: str, pace: Pace, disks: Path, clocks: bool) -> None:
+    def __init__(
+        self, path: Path, text: str, pace: Pace, disks: Path, *, clocks: bool, light: bool
+    ) -> None:
         self.disks, self.pace, self.clocks = disks, pace, clocks
-        super().__init__(path, text, disk=disks / "server")
+        super().__init__(path, text, light=light, disk=disks / "server")
         for site in self.sites:
             file = self.home(site) / "site.toml"
             file.write_text(file.read_text() + watchdog_settings(pace))
@@ -159,13 +161,15 @@ class Faults(NamedTuple):
 
 
 @contextmanager
-def faulty_field(path: Path, text: str, pace: Pace, *, clocks: bool) -> Iterator[FaultField]:
+def faulty_field(
+    path: Path, text: str, pace: Pace, *, clocks: bool, light: bool
+) -> Iterator[FaultField]:
     """A federation on small disks; nothing runs afterwards, and no disk is left."""
     disks = path / "disks"
     with ExitStack() as stack:
         for name, size in (("server", SERVER_DISK), (FULL_SITE, SITE_DISK)):
             stack.enter_context(small_disk(disks / name, size))
-        here = FaultField(path / "field", text, pace, disks, clocks)
+        here = FaultField(path / "field", text, pace, disks, clocks=clocks, light=light)
         try:
             yield here
         finally:
@@ -177,6 +181,7 @@ def run_faults(
     names: Sequence[str],
     *,
     pace: Pace | None = None,
+    light: bool = False,
     record: Callable[[Sequence[Row]], object] = lambda rows: None,
 ) -> Faults:
     """Each fault strikes a round of its own; the last round is left in peace.
@@ -185,9 +190,10 @@ def run_faults(
     """
     pace = pace or Pace()
     text = experiment(len(names) + 1) + watchdog_settings(pace)
-    expected, local = undisturbed(path, text)
+    expected, local = undisturbed(path, text, light=light)
     rows: list[Row] = []
-    with faulty_field(path, text, pace, clocks=bool({*names} & {*CLOCKS})) as here:
+    clocks = bool({*names} & {*CLOCKS})
+    with faulty_field(path, text, pace, clocks=clocks, light=light) as here:
         reached = [_arranged(here, name, round) for round, name in enumerate(names, 1)]
         for site in SITES:
             here.start_site(site)

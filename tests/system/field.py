@@ -27,10 +27,16 @@ from fedse.federation.invite import read_invite
 from fedse.flower.messages.bundle import own_digest
 from fedse.flower.ops.commands import QUIET
 from fedse.ports import free_ports
+from fedse.site.open import open_site
 from fedse.store.run_folder import create_run, open_run
+from tests.toys.light_site import open_light_site
 
 REPOSITORY = Path(__file__).parents[2]
 KILL_SWITCH = Path(__file__).parent / "kill_switch"
+SWITCHED = os.pathsep.join([str(KILL_SWITCH), str(REPOSITORY)])
+"""For PYTHONPATH: with it, the switch is armed by its variables."""
+LIGHT = {"FEDSE_LIGHT_SITES": "1"}
+"""For the environment of `fedse site start`, beside SWITCHED: its worker has no model."""
 
 
 def short_games(episodes: int) -> str:
@@ -63,9 +69,11 @@ def maze_clients(sites: Iterable[str]) -> str:
 class Field:
     """A federation's folder, its sites' homes, and what of it runs."""
 
-    def __init__(self, path: Path, experiment: str, *, disk: Path | None = None) -> None:
-        """`disk` is where the federation's folder lies, if not in `path`."""
-        self.path, self.plan = path, path / "plan"
+    def __init__(
+        self, path: Path, experiment: str, *, light: bool = False, disk: Path | None = None
+    ) -> None:
+        """`light` sites have no model; `disk` is where the federation lies, if not in `path`."""
+        self.light, self.path, self.plan = light, path, path / "plan"
         self.plan.mkdir(parents=True)
         self.config = parse_config(experiment, "experiment")
         port, link = free_ports(2)
@@ -122,8 +130,8 @@ class Field:
 
     def environment(self, name: str) -> Mapping[str, str]:
         """Of the starter of that name, and all it starts."""
-        found = os.pathsep.join([str(KILL_SWITCH), str(REPOSITORY)])
-        return {**os.environ, **QUIET, "PYTHONPATH": found, "FEDSE_KILL_PLAN": str(self.plan)}
+        armed = {"FEDSE_KILL_PLAN": str(self.plan)} | (LIGHT if self.light else {})
+        return {**os.environ, **QUIET, "PYTHONPATH": SWITCHED, **armed}
 
     def order(self, who: str, event: str, round: int) -> None:
         """`who` will be dead when it has said `event` in this round."""
@@ -202,22 +210,26 @@ class Field:
 
 
 @contextmanager
-def field(path: Path, experiment: str) -> Iterator[Field]:
+def field(path: Path, experiment: str, *, light: bool = False) -> Iterator[Field]:
     """A federation whose sites are enrolled; nothing runs yet, and nothing does afterwards."""
-    made = Field(path, experiment)
+    made = Field(path, experiment, light=light)
     try:
         yield made
     finally:
         made.end()
 
 
-def undisturbed(path: Path, experiment: str) -> tuple[list[RoundResult], Path]:
+def undisturbed(
+    path: Path, experiment: str, *, light: bool = False
+) -> tuple[list[RoundResult], Path]:
     """What the local driver commits with the same settings, and the folder it did it in."""
     config, now = parse_config(experiment, "experiment"), datetime.now(UTC)
     local = create_run(path, config, given=experiment, name="local", now=now, clock=time.time)
     with closing(local):
-        run_local(local)
-        return list(local.results()), local.path
+        run_local(local, open_site=open_light_site if light else open_site)
+        results = list(local.results())
+        assert len({r.after for r in results}) == len(results), "every round changed the adapter"
+        return results, local.path
 
 
 def lines(file: Path) -> list[dict[str, Any]]:

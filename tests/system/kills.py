@@ -87,14 +87,16 @@ min_clients = {min_clients}
 """
 
 
-def kill_matrix(path: Path, *, times: int, then: Sequence[Happening] = ()) -> Matrix:
+def kill_matrix(
+    path: Path, *, times: int, then: Sequence[Happening] = (), light: bool = False
+) -> Matrix:
     """Each point is struck `times` times, once in each round; the last round is left in peace.
 
     In between, in a round of its own each, `then` happens, while one site waits that has played.
     """
     text, patience = experiment(times + len(then) + 1), ROUND_SECONDS * (times + 1)
-    expected, local = undisturbed(path, text)
-    with field(path / "field", text) as here:
+    expected, local = undisturbed(path, text, light=light)
+    with field(path / "field", text, light=light) as here:
         order_all(here, times)
         reached = [here.hold(*HELD, round) for round in range(times + 1, times + len(then) + 1)]
         for site in SITES:

@@ -266,7 +266,7 @@ def attacked(here: Field, rogue: Rogue) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS + 120)
 def test_attacks_of_a_member_an_outsider_and_a_neighbour_stop_no_round(tmp_path: Path):
-    with field(tmp_path / "field", EXPERIMENT) as here:
+    with field(tmp_path / "field", EXPERIMENT, light=True) as here:
         for site in HONEST:
             here.start_site(site)
         for site in HONEST:

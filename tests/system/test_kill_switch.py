@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.field import KILL_SWITCH, REPOSITORY
+from tests.system.field import LIGHT, SWITCHED
 
 AT_A_SITE = """
 import sys
@@ -44,10 +44,9 @@ for event in ("rollout.started", "train.started", "upload.started"):
 
 
 def started(code: str, folder: Path, plan: Path) -> "subprocess.Popen[str]":
-    paths = os.pathsep.join([str(KILL_SWITCH), str(REPOSITORY)])
     return subprocess.Popen(
         [sys.executable, "-c", code, str(folder)],
-        env={**os.environ, "PYTHONPATH": paths, "FEDSE_KILL_PLAN": str(plan)},
+        env={**os.environ, "PYTHONPATH": SWITCHED, "FEDSE_KILL_PLAN": str(plan)},
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -93,3 +92,11 @@ def test_a_process_waits_where_the_plan_says(who: str, code: str, last: str, pla
     held.unlink()
     assert "upload.started" in process.communicate(timeout=120)[0].split()
     assert process.returncode == 0
+
+
+def test_a_light_site_needs_no_model_and_only_where_it_is_asked_for():
+    code = "from fedse.site.worker import open_site; print(open_site.__name__)"
+    for more, name in ((LIGHT, "open_light_site"), ({}, "open_site")):
+        environment = {**os.environ, "PYTHONPATH": SWITCHED, **more}
+        done = subprocess.run([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE)
+        assert done.stdout.decode().split() == [name]

@@ -54,7 +54,7 @@ def test_keys_and_members_change_while_rounds_go_on(tmp_path: Path):
     def tell(what: str) -> None:
         print(f"{time.monotonic() - began:6.1f} s  {what}", file=sys.__stderr__, flush=True)
 
-    with field(tmp_path, EXPERIMENT) as here:
+    with field(tmp_path, EXPERIMENT, light=True) as here:
         alpha, beta = here.sites
         card = here.federation.card
         proxy, link = f"localhost:{card.port}", link_address(here.federation)

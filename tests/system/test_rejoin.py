@@ -32,11 +32,12 @@ from fedse.federation.invite import read_invite
 from fedse.flower.ops.serve_federation import serving
 from fedse.flower.patches.presence import read_presence
 from fedse.ports import free_ports
+from tests.system.field import LIGHT, SWITCHED
 
 # More than a SuperNode sleeps (3 s) and the SuperLink waits for a lock (5 s).
 LOCKED_SECONDS = 9.0
 # Half of what a server refuses a node for that it believes online. Where others share the cores, to
-# be back must not take longer than to begin from nothing, the model's loading included.
+# be back must not take longer than to begin from nothing.
 BACK_SECONDS = 30.0
 # Only ends what hangs.
 START_SECONDS = 600.0
@@ -75,8 +76,9 @@ def pass_500_on(federation: Federation) -> None:
 @contextmanager
 def site_started(home: Path) -> Iterator["subprocess.Popen[bytes]"]:
     command = [sys.executable, "-m", "fedse", "site", "start", "--home", str(home)]
+    environment = {**os.environ, "PYTHONPATH": SWITCHED, **LIGHT}
     with (home / "told").open("ab") as told:
-        site = subprocess.Popen(command, stderr=told)
+        site = subprocess.Popen(command, stderr=told, env=environment)
     try:
         yield site
     finally:

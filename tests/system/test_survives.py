@@ -23,10 +23,17 @@ BACK_SECONDS = 30.0
 @pytest.mark.federated
 @pytest.mark.slow
 @pytest.mark.timeout(2400)
-@pytest.mark.parametrize("times", [1, pytest.param(5, marks=pytest.mark.long)])
-def test_whatever_is_killed_the_adapter_is_that_of_the_undisturbed_run(tmp_path: Path, times: int):
+@pytest.mark.parametrize(
+    ("times", "light"),
+    [(1, True), pytest.param(5, False, marks=pytest.mark.long)],
+    ids=["once without a model", "five times with the tiny model"],
+)
+def test_whatever_is_killed_the_adapter_is_that_of_the_undisturbed_run(
+    tmp_path: Path, times: int, light: bool
+):
     costs: list[Outage] = []
-    matrix = kill_matrix(tmp_path, times=times, then=[struck(name, costs) for name in THEN])
+    then = [struck(name, costs) for name in THEN]
+    matrix = kill_matrix(tmp_path, times=times, then=then, light=light)
     print(summary(matrix), costs)
     assert Counter(kill.point for kill in matrix.kills) == dict.fromkeys(POINTS, times)
     assert [cost.name for cost in costs] == list(THEN)

@@ -57,7 +57,7 @@ def kill_all(here: Field, site: str) -> float:
 
 
 def test_a_killed_site_is_told_within_ten_seconds(tmp_path: Path):
-    with field(tmp_path, EXPERIMENT) as here:
+    with field(tmp_path, EXPERIMENT, light=True) as here:
         held = here.hold("south", "rollout.started", 1)
         here.start_server("--page", "127.0.0.1:0")
         for site in here.sites:

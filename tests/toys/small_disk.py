@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tests.needs import needs
+
 FILLING = ".filling"
 
 
 @contextmanager
 def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
     """`folder` is a disk of that size; nothing of it is left afterwards."""
+    needs("tmpfs")
     folder.mkdir(parents=True, exist_ok=True)
     size = f"size={megabytes}m,mode=0700"
     subprocess.run(["mount", "-t", "tmpfs", "-o", size, "tmpfs", folder], check=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.needs import needs, optional
+from tests.needs import needs
 
 needs("flwr")
 
@@ -217,7 +217,6 @@ def test_a_killed_worker_is_replaced_at_the_same_socket(
     assert not list((home.path / "logs").glob("running-*.json"))
 
 
-@optional("tmpfs")
 def test_a_site_that_starts_on_a_full_disk_goes_on_when_there_is_room(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ):

@@ -3,7 +3,8 @@
 Python imports this file at its start. The plan is a folder of empty files named WHO@EVENT@ROUND;
 the process that emits the event takes the file away and is dead before its next instruction. WHO
 is `server` or a client. At an event with a file that ends in @hold the process says so, by a file
-that ends in @held, and goes on when that is taken away. Nothing of fedse knows about it.
+that ends in @held, and goes on when that is taken away. With FEDSE_LIGHT_SITES set, a site's worker
+opens a site without a model. Nothing of fedse knows about it.
 """
 
 import importlib.abc
@@ -66,11 +67,21 @@ def arm_answer(module):
     module.answer = handle_or_die
 
 
-ARMED = {"fedse.store.run": arm_run, "fedse.site.answer": arm_answer}
+def lighten(module):
+    from tests.toys.light_site import open_light_site
+
+    module.open_site = open_light_site
+
+
+ARMED = {}
+if PLAN:
+    ARMED |= {"fedse.store.run": arm_run, "fedse.site.answer": arm_answer}
+if os.environ.get("FEDSE_LIGHT_SITES"):
+    ARMED |= {"fedse.site.open": lighten}
 
 
 class Arming(importlib.abc.MetaPathFinder):
-    """Finds as Python does, and changes the two modules once they are loaded."""
+    """Finds as Python does, and changes the named modules once they are loaded."""
 
     def find_spec(self, name, path, target=None):
         if name not in ARMED:
@@ -88,5 +99,5 @@ class Arming(importlib.abc.MetaPathFinder):
         return spec
 
 
-if PLAN:
+if ARMED:
     sys.meta_path.insert(0, Arming())
