@@ -2,18 +2,16 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedse.cli.federation_status import Committed, expected_sites, read_committed
+from fedse.cli.federation_view import FederationView, View
 from fedse.cli.phrases import clock_time, waiting_text
 from fedse.errors import FedSEError
 
 if TYPE_CHECKING:
     from fedse.federation.folder import Federation
-    from fedse.federation.heard import SitePresence
 
 Tell = Callable[[str], None]
 PERIOD = 1.0
@@ -25,11 +23,6 @@ def sites_now(federation: "Federation") -> dict[str, dict[str, Any]]:
     from fedse.federation.heard import presences
 
     return {site: one._asdict() for site, one in presences(federation, time.monotonic()).items()}
-
-
-def words_now(federation: "Federation") -> dict[str, str]:
-    """What every enrolled site does now, in a word."""
-    return {site: str(one["doing"]) for site, one in sites_now(federation).items()}
 
 
 def tell_enrolment(federation: "Federation", *, tell: Tell) -> None:
@@ -61,58 +54,34 @@ class ConnectionLines:
         self._before: dict[str, str] = {}
         self._missing: list[str] | None = None
 
-    def look(
-        self, seen: "Mapping[str, SitePresence]", expected: Sequence[str], *, now: float
-    ) -> None:
+    def look(self, view: FederationView) -> None:
         """What is different from the look before has been told."""
-        for site, one in sorted(seen.items()):
+        for site, one in view.seen.items():
             word = "connected" if one.connected is not None else one.doing
             if word != self._before.get(site, "away"):
-                since = f", last heard {clock_time(one.since, now=now)}" if one.since else ""
+                since = f", last heard {clock_time(one.since, now=view.time)}" if one.since else ""
                 said = {"connected": "is connected", "left": "has left", "away": "is not connected"}
                 self._tell(f"{site} {said.get(word, f'is {word}{since}')}")
             self._before[site] = word
-        missing = [n for n in expected if self._before.get(n) != "connected"]
+        connected = set(view.connected)
+        missing = [name for name in view.expected if name not in connected]
         if missing and missing != self._missing:
-            self._tell(waiting_text(missing, of=len(expected)))
+            self._tell(waiting_text(missing, of=len(view.expected)))
         elif self._missing and not missing:
             self._tell("all sites are connected")
         self._missing = missing
 
 
-class CommittedRounds:
-    """What a run's database says of its rounds, read again whenever its files have changed."""
-
-    def __init__(self, run: Path) -> None:
-        self._run, self._files = run, [run / "state.db", run / "state.db-wal"]
-        self._read: tuple[object, Committed] | None = None
-
-    def read(self) -> Committed:
-        # Taken before: what is written while it is read counts at the next look.
-        found = [file.stat() for file in self._files if file.is_file()]
-        stamp = [(one.st_mtime_ns, one.st_size) for one in found]
-        if self._read is None or self._read[0] != stamp:
-            self._read = stamp, read_committed(self._run)
-        return self._read[1]
-
-
 @contextmanager
-def connections_told(federation: "Federation", *, tell: Tell) -> Iterator[None]:
-    """Meanwhile every change is told, a second late at most."""
-    from fedse.federation.heard import presences
-
+def connections_told(view: View, *, tell: Tell) -> Iterator[None]:
+    """Meanwhile every change is told, two seconds late at most."""
     lines, ended = ConnectionLines(tell=tell), threading.Event()
-    rounds = CommittedRounds(federation.run)
-
-    def look() -> None:
-        expected = expected_sites(rounds.read(), federation.sites.members)
-        lines.look(presences(federation, time.monotonic()), expected, now=time.time())
 
     def watch() -> None:
         while not ended.wait(PERIOD):
-            # What is only told must not end what it is told of.
+            # A failure to report must not stop the federation.
             with suppress(FedSEError, OSError):
-                look()
+                lines.look(view())
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()

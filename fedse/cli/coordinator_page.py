@@ -1,7 +1,6 @@
 """The coordinator's page, its /status and /health: read-only, on the loopback address."""
 
 import json
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from fedse.cli.connections import sites_now
-from fedse.cli.federation_status import status_of
+from fedse.cli.federation_view import View
 from fedse.cli.run import parse_address
 from fedse.errors import FedSEError, MachineError, boundary
 from fedse.events import Observer
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 
 NO_PAGE = "none"
 HOST, PORT = "127.0.0.1", 9465
-# A page that several people look at costs no more than one look a second.
-FRESH_SECONDS = 1.0
 PageOption = Annotated[
     str | None,
     Parameter(
@@ -34,7 +31,6 @@ PageOption = Annotated[
         f"is taken. {NO_PAGE}: no page."
     ),
 ]
-Report = Callable[[], dict[str, Any]]
 HEADERS = (
     ("Cache-Control", "no-store"),
     ("X-Content-Type-Options", "nosniff"),
@@ -44,16 +40,20 @@ HEADERS = (
 
 @contextmanager
 def page_served(
-    address: str | None, federation: "Federation", *, patience: float, tell: Callable[[str], None]
+    address: str | None,
+    federation: "Federation",
+    view: View,
+    *,
+    patience: float,
+    tell: Callable[[str], None],
 ) -> Iterator[list[Observer]]:
     """The page is served and its address told; observers that keep its health up to date."""
     if address == NO_PAGE:
         yield []
         return
     host, port = _place(address)
-    report = fresh(lambda: status_of(federation, now=time.time()))
     watch = Watch(clock=time.monotonic, patience=patience)
-    app = page_app(report, health_app(watch, partial(sites_now, federation)), host=host)
+    app = page_app(view, health_app(watch, partial(sites_now, federation)), host=host)
     hint = f"choose another address and port: --page {HOST}:PORT, or --page {NO_PAGE}"
     with ExitStack() as stack:
         with boundary(MachineError, f"the page cannot be served on {host}:{port}", hint=hint):
@@ -69,22 +69,7 @@ def _place(address: str | None) -> tuple[str, int]:
     return HOST, 0 if why_not_free(HOST, PORT) else PORT
 
 
-def fresh(read: Report) -> Report:
-    """`read`, at most once in FRESH_SECONDS, from whatever thread."""
-    lock = threading.Lock()
-    kept: list[tuple[float, dict[str, Any]]] = []
-
-    def report() -> dict[str, Any]:
-        with lock:
-            now = time.monotonic()
-            if not kept or now - kept[0][0] >= FRESH_SECONDS:
-                kept[:] = [(now, read())]
-            return kept[0][1]
-
-    return report
-
-
-def page_app(report: Report, health: WsgiApp, *, host: str) -> WsgiApp:
+def page_app(view: View, health: WsgiApp, *, host: str) -> WsgiApp:
     """Answers GET of the page, of /status and of /health, and nothing else.
 
     On a loopback address only requests that name this machine are answered: another site in the
@@ -105,7 +90,7 @@ def page_app(report: Report, health: WsgiApp, *, host: str) -> WsgiApp:
                 start("200 OK", [*HEADERS, *page])
                 return [text.encode()]
             case "/status":
-                return _status(report, start)
+                return _status(view, start)
             case "/health":
                 return health(environ, start)
         start("404 Not Found", [*HEADERS])
@@ -114,9 +99,9 @@ def page_app(report: Report, health: WsgiApp, *, host: str) -> WsgiApp:
     return app
 
 
-def _status(report: Report, start: Callable[..., Any]) -> list[bytes]:
+def _status(view: View, start: Callable[..., Any]) -> list[bytes]:
     try:
-        found = json.dumps(report()).encode()
+        found = json.dumps(view().facts()).encode()
     except FedSEError as error:
         # Its text may name a path; the command tells the coordinator more.
         start("503 Service Unavailable", [*HEADERS, JSON])

@@ -12,13 +12,14 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from fedse.api.engines import fan_out
-from fedse.cli.connections import connections_told, sites_now, tell_enrolment, words_now
+from fedse.cli.connections import connections_told, sites_now, tell_enrolment
 from fedse.cli.console import shown
 from fedse.cli.coordinator_keys import effect, expiries, pardon, renew
 from fedse.cli.coordinator_page import PageOption, page_served
 from fedse.cli.display import Json, Plain, mode_of
 from fedse.cli.federation_options import HERE, Folder, SiteName, require_flower
 from fedse.cli.federation_status import status
+from fedse.cli.federation_view import fresh_view
 from fedse.cli.phrases import counted
 from fedse.cli.result import print_result
 from fedse.cli.run import Metrics, Set, watched
@@ -179,15 +180,15 @@ def start(
     config, log = run_config(federation.run), federation.run / LOG
     patience = config.aggregate.deadline + wait  # between two events: the wait, a whole round
     tell_enrolment(federation, tell=print_aside)
-    ends, sites = expiries(federation), partial(sites_now, federation)
+    ends, sites, view = expiries(federation), partial(sites_now, federation), fresh_view(federation)
     try:
         with (
             watched(metrics, patience, expiries=ends, sites=sites) as watchers,
-            page_served(page, federation, patience=patience, tell=print_aside) as page_watchers,
+            page_served(page, federation, view, patience=patience, tell=print_aside) as on_page,
             serving(federation, proxy=proxy, tell=print_aside) as server,
-            shown(mode, config, log=log, seen=partial(words_now, federation)) as observer,
-            nullcontext() if mode == "live" else connections_told(federation, tell=print_aside),
-            followed(log, fan_out([observer, *watchers, *page_watchers])),
+            shown(mode, config, log=log, seen=lambda: view().words) as observer,
+            nullcontext() if mode == "live" else connections_told(view, tell=print_aside),
+            followed(log, fan_out([observer, *watchers, *on_page])),
         ):
             server.run(wait=wait)
     except KeyboardInterrupt:

@@ -47,13 +47,6 @@
     }));
   }
 
-  function waiting(status) {
-    const names = status.waiting_for;
-    if (!status.serving) return "the server does not run";
-    if (!names.length) return "all expected sites have answered";
-    return `waiting for ${names.length} of ${status.expected} sites: ${names.join(", ")}`;
-  }
-
   function siteRow(site, quarantined) {
     const now = site.now;
     const key = quarantined.includes(site.name) ? `${site.state}, quarantined` : site.state;
@@ -76,15 +69,14 @@
   }
 
   function show(status) {
-    const here = status.sites.filter((site) => site.now && site.now.connected !== null);
     const silent = status.sites.filter((site) => site.now?.doing === "silent");
     const newest = status.last_rounds.find((round) => round.success);
     document.title = `${status.federation} \u00b7 Fed-SE coordinator`;
     write("federation", `Federation ${status.federation}`);
     write("server", `Sites reach it at ${status.server}`);
     write("round", `${status.round} of ${status.rounds}`);
-    write("waiting", waiting(status));
-    write("connected", `${here.length} of ${status.sites.length}`);
+    write("waiting", status.waiting);
+    write("connected", `${status.connected} of ${status.expected}`);
     const lost = silent.map((site) => `${site.name} since ${time(site.now.since)}`);
     write("silent", lost.length ? `silent: ${lost.join(", ")}` : "nobody fell silent");
     const rate = newest?.success;

@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ needs("flwr")
 from fedse.cli import connections
 from fedse.cli.app import start
 from fedse.cli.connections import ConnectionLines, connections_told, enrolment_lines
+from fedse.cli.federation_view import FederationView, SiteView, fresh_view
 from fedse.cli.phrases import waiting_text
 from fedse.committed import RoundResult
 from fedse.federation.folder import write_nodes
@@ -34,7 +36,12 @@ def silent(at: float) -> SitePresence:
 
 def test_only_what_changes_is_told():
     told: list[str] = []
-    lines, both, now = ConnectionLines(tell=told.append), ["north", "south"], time.time()
+    lines, now = ConnectionLines(tell=told.append), time.time()
+    both = ("north", "south")
+    nothing: list[Any] = []
+    view = FederationView(
+        "f", "h:1", "", True, now, 0, 3, both, (), nothing, nothing, "", {}, nothing
+    )
     for seen in (
         {"north": AWAY, "south": AWAY},
         {"north": HERE, "south": AWAY},
@@ -43,7 +50,7 @@ def test_only_what_changes_is_told():
         {"north": silent(now), "south": HERE},
         {"north": HERE, "south": LEFT},
     ):
-        lines.look(seen, both, now=now)
+        lines.look(view._replace(sites=tuple(SiteView(n, "", one, "") for n, one in seen.items())))
     last = time.strftime("%H:%M:%S", time.localtime(now))
     assert told == [
         "waiting for 2 of 2 sites: north, south",
@@ -71,7 +78,10 @@ def test_a_running_federation_is_followed(scene: Scene, monkeypatch: pytest.Monk
     scene.enrol(scene.request(scene.join()))
     federation, told = scene.federation, list[str]()
     write_nodes(federation, {"alpha": 7})
-    with locked(federation.path, busy="", hint=""), connections_told(federation, tell=told.append):
+    with (
+        locked(federation.path, busy="", hint=""),
+        connections_told(fresh_view(federation), tell=told.append),
+    ):
         until(told, "waiting for 2 of 2 sites: alpha, beta")
         write_heard(federation.path / FILE, {7: HeardNode(since=1, heard=2, tick=time.monotonic())})
         until(told, "alpha is connected")
@@ -83,7 +93,10 @@ def test_a_site_is_missed_from_the_round_on_in_which_it_joins(
     monkeypatch.setattr(connections, "PERIOD", 0.01)
     later = [{"name": "alpha", "env": "maze"}, {"name": "beta", "env": "maze", "joins": 2}]
     federation, told = make_scene(tmp_path, clients=later).federation, list[str]()
-    with locked(federation.path, busy="", hint=""), connections_told(federation, tell=told.append):
+    with (
+        locked(federation.path, busy="", hint=""),
+        connections_told(fresh_view(federation), tell=told.append),
+    ):
         until(told, "waiting for 1 of 1 site: alpha")
         commit_round(federation.run, 1)
         until(told, "waiting for 2 of 2 sites: alpha, beta")

@@ -15,7 +15,7 @@ needs("flwr")
 
 from fedse.cli import coordinator_page
 from fedse.cli.coordinator_page import names_this_machine, page_served
-from fedse.cli.federation_status import status_of
+from fedse.cli.federation_view import FederationView, View, fresh_view, view_of
 from fedse.errors import ConfigError, MachineError, StoreError
 from fedse.store.lock import locked
 from tests.federation.rounds_without_sites import run_all_rounds
@@ -25,10 +25,13 @@ ANY = "127.0.0.1:0"
 
 
 @contextmanager
-def served(scene: Scene, address: str | None = ANY) -> Iterator[tuple[httpx.Client, str]]:
+def served(
+    scene: Scene, address: str | None = ANY, view: View | None = None
+) -> Iterator[tuple[httpx.Client, str]]:
     """A client of the page, and its address as it is told."""
     told: list[str] = []
-    with page_served(address, scene.federation, patience=60, tell=told.append) as (watch,):
+    view = view or fresh_view(scene.federation)
+    with page_served(address, scene.federation, view, patience=60, tell=told.append) as (watch,):
         watch("round.started", {"round": 2})
         (line,) = told
         url = re.search(r"http://127\.0\.0\.1:\d+/", line)[0]
@@ -40,7 +43,7 @@ def test_the_status_is_that_of_the_command(scene: Scene):
     run_all_rounds(scene.federation)
     with served(scene) as (client, _):
         told = client.get("/status").json()
-    known = status_of(scene.federation, now=told["time"])
+    known = view_of(scene.federation, now=told["time"]).facts()
     assert told == json.loads(json.dumps(known))
 
 
@@ -98,12 +101,11 @@ def test_only_requests_that_name_this_machine_are_answered(scene: Scene, host: s
         assert code == (200 if known else 421)
 
 
-def test_what_cannot_be_read_is_told_without_a_path(scene: Scene, monkeypatch: pytest.MonkeyPatch):
-    def broken(*_: object, **__: object) -> None:
+def test_what_cannot_be_read_is_told_without_a_path(scene: Scene):
+    def broken() -> FederationView:
         raise StoreError(f"{scene.federation.path} is damaged")
 
-    monkeypatch.setattr(coordinator_page, "status_of", broken)
-    with served(scene) as (client, _):
+    with served(scene, view=broken) as (client, _):
         answer = client.get("/status")
     assert (answer.status_code, answer.json()) == (503, {"error": "StoreError"})
 
@@ -127,7 +129,9 @@ def test_a_port_that_was_asked_for_is_needed_and_one_that_was_not_is_replaced(
 
 def test_without_a_page_nothing_listens(scene: Scene):
     told: list[str] = []
-    with page_served("none", scene.federation, patience=60, tell=told.append) as watchers:
+    with page_served(
+        "none", scene.federation, fresh_view(scene.federation), patience=60, tell=told.append
+    ) as watchers:
         assert (watchers, told) == ([], [])
     with pytest.raises(ConfigError, match="--page must look like"), served(scene, "9465"):
         pass

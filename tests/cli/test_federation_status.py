@@ -12,9 +12,10 @@ from tests.needs import needs
 needs("flwr")
 
 from fedse.cli.app import start
-from fedse.cli.federation_status import ledger_head, status_lines, status_of, waiting_for
+from fedse.cli.federation_status import status_lines
+from fedse.cli.federation_view import ledger_head, view_of
 from fedse.federation.folder import write_nodes
-from fedse.federation.heard import FILE, HeardNode, SitePresence, write_heard
+from fedse.federation.heard import FILE, HeardNode, write_heard
 from fedse.ledger.record import verify_ledger
 from fedse.store.lock import locked
 from tests.federation.rounds_without_sites import run_all_rounds
@@ -40,7 +41,7 @@ def heard(scene: Scene, **facts: float) -> None:
 def line_of(scene: Scene, site: str, later: float = 0.0) -> str:
     (line,) = [
         one
-        for one in status_lines(status_of(scene.federation, now=NOW + later, tick=TICK + later))
+        for one in status_lines(view_of(scene.federation, now=NOW + later, tick=TICK + later))
         if one.startswith(f"  {site} ")
     ]
     return " ".join(line.split())
@@ -63,9 +64,11 @@ def test_a_site_is_told_by_what_was_heard_of_it(alpha: Scene):
 
 def test_who_has_sent_is_not_waited_for(alpha: Scene):
     heard(alpha, sent=NOW - 1, round=1)
-    report = status_of(alpha.federation, now=NOW, tick=TICK)
+    view = view_of(alpha.federation, now=NOW, tick=TICK)
+    report = view.facts()
     assert (report["waiting_for"], report["expected"], report["serving"]) == (["beta"], 2, True)
-    assert "waiting for 1 of 2 sites: beta" in status_lines(report)
+    assert (report["connected"], report["waiting"]) == (1, "waiting for 1 of 2 sites: beta")
+    assert report["waiting"] in status_lines(view)
     told = {site["name"]: site["now"] for site in report["sites"]}
     assert told["alpha"] == {
         "doing": "sent",
@@ -76,19 +79,29 @@ def test_who_has_sent_is_not_waited_for(alpha: Scene):
     assert told["beta"] is None
 
 
-def test_an_answer_to_an_earlier_round_is_none_to_this_one():
-    seen = {"a": SitePresence("sent", 1.0, 2, 1.0), "b": SitePresence("sent", 1.0, 3, 1.0)}
-    assert waiting_for(["a", "b", "c"], seen, open_round=3) == ["a", "c"]
+def test_an_answer_to_an_earlier_round_is_none_to_this_one(alpha: Scene):
+    heard(alpha, sent=NOW - 1, round=0)
+    assert view_of(alpha.federation, now=NOW, tick=TICK).waiting_for == ["alpha", "beta"]
+
+
+def test_a_revoked_site_is_neither_expected_nor_counted(alpha: Scene):
+    heard(alpha)
+    assert view_of(alpha.federation, now=NOW, tick=TICK).facts()["expected"] == 2
+    assert start(["federation", "revoke", "beta", "--dir", str(alpha.federation.path)]) == 0
+    report = view_of(alpha.federation, now=NOW, tick=TICK).facts()
+    assert (report["connected"], report["expected"]) == (1, 1)
+    assert report["waiting"] == "waiting for 1 of 1 site: alpha"
+    assert [site["state"] for site in report["sites"]] == ["enrolled", "revoked"]
 
 
 def test_without_a_server_nobody_is_connected(scene: Scene):
     scene.enrol(scene.request(scene.join()))
     write_nodes(scene.federation, {"alpha": 7})
     heard(scene)
-    report = status_of(scene.federation, now=NOW)
-    assert report["serving"] is False
-    assert {site["now"] for site in report["sites"]} == {None}
-    assert "the server does not run, so nobody is connected" in status_lines(report)
+    view = view_of(scene.federation, now=NOW)
+    assert view.serving is False
+    assert {site.now for site in view.sites} == {None}
+    assert "the server does not run, so nobody is connected" in status_lines(view)
 
 
 def test_rounds_exclusions_success_and_the_head_of_the_ledger(

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 
-from fedse.cli.federation_status import status_of
+from fedse.cli.federation_view import view_of
 from fedse.errors import ConfigError, StoreError
 from fedse.federation import keys
 from fedse.federation.expiry import (
@@ -166,7 +166,7 @@ def test_a_certificate_of_another_authority_does_not_fit(scene: Scene, tmp_path:
     ],
 )
 def test_status_warns_thirty_days_ahead(scene: Scene, days: float, told: list[str]):
-    said = status_of(scene.federation, now=NOW + days * DAY_SECONDS)["warnings"]
+    said = view_of(scene.federation, now=NOW + days * DAY_SECONDS).warnings
     assert len(said) == len(told)
     for line, beginning in zip(said, told, strict=True):
         assert line.startswith(beginning)

@@ -24,7 +24,7 @@ from tests.needs import needs
 needs("flwr", "openssl", "jq")
 
 from fedse.cli.app import start
-from fedse.cli.federation_status import status_of
+from fedse.cli.federation_view import view_of
 from fedse.errors import FedSEError
 from fedse.federation.folder import open_federation
 from fedse.federation.home import open_home
@@ -106,7 +106,7 @@ def flipped(data: bytes) -> bytes:
 
 
 def status(place: Path) -> None:
-    status_of(open_federation(place / "federation"), now=time.time())
+    view_of(open_federation(place / "federation"), now=time.time())
 
 
 def serve_keys(place: Path) -> None:

@@ -14,7 +14,7 @@ from tests.needs import needs
 
 needs("flwr", "torch", "nginx")
 
-from fedse.cli.connections import words_now
+from fedse.cli.connections import sites_now
 from fedse.federation import folder, renewal
 from fedse.federation.expiry import served_until
 from fedse.federation.home import ELSEWHERE, open_home
@@ -82,7 +82,7 @@ def test_keys_and_members_change_while_rounds_go_on(tmp_path: Path):
         here.enrol(SPARE, here.config.client(alpha))
         assert sync_nodes(here.federation)
         here.start_site(SPARE)
-        here.wait(PATIENCE, until=lambda: words_now(here.federation)[SPARE] == "idle")
+        here.wait(PATIENCE, until=lambda: sites_now(here.federation)[SPARE]["doing"] == "idle")
         tell("a third site has taken the spare place")
         here.let_go()
         here.wait(PATIENCE, until=lambda: next_key(home.path) is None)

@@ -17,7 +17,7 @@ from tests.needs import needs
 
 needs("flwr", "torch", "nginx")
 
-from fedse.cli.federation_status import status_of
+from fedse.cli.federation_view import view_of
 from tests.system.field import Field, field, maze_clients, short_games
 
 pytestmark = [pytest.mark.federated, pytest.mark.slow, pytest.mark.timeout(1500)]
@@ -42,7 +42,7 @@ START_SECONDS = 900.0
 
 
 def now_of(here: Field, site: str) -> dict[str, Any]:
-    report = status_of(here.federation, now=time.time())
+    report = view_of(here.federation, now=time.time()).facts()
     (found,) = [one["now"] for one in report["sites"] if one["name"] == site]
     return found or {"doing": "away"}
 
