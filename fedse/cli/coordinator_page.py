@@ -31,6 +31,7 @@ PageOption = Annotated[
         f"is taken. {NO_PAGE}: no page."
     ),
 ]
+Report = Callable[[], dict[str, Any]]
 HEADERS = (
     ("Cache-Control", "no-store"),
     ("X-Content-Type-Options", "nosniff"),
@@ -53,7 +54,9 @@ def page_served(
         return
     host, port = _place(address)
     watch = Watch(clock=time.monotonic, patience=patience)
-    app = page_app(view, health_app(watch, partial(sites_now, federation)), host=host)
+    app = page_app(
+        lambda: view().facts(), health_app(watch, partial(sites_now, federation)), host=host
+    )
     hint = f"choose another address and port: --page {HOST}:PORT, or --page {NO_PAGE}"
     with ExitStack() as stack:
         with boundary(MachineError, f"the page cannot be served on {host}:{port}", hint=hint):
@@ -69,7 +72,7 @@ def _place(address: str | None) -> tuple[str, int]:
     return HOST, 0 if why_not_free(HOST, PORT) else PORT
 
 
-def page_app(view: View, health: WsgiApp, *, host: str) -> WsgiApp:
+def page_app(report: Report, health: WsgiApp, *, host: str) -> WsgiApp:
     """Answers GET of the page, of /status and of /health, and nothing else.
 
     On a loopback address only requests that name this machine are answered: another site in the
@@ -90,7 +93,7 @@ def page_app(view: View, health: WsgiApp, *, host: str) -> WsgiApp:
                 start("200 OK", [*HEADERS, *page])
                 return [text.encode()]
             case "/status":
-                return _status(view, start)
+                return _status(report, start)
             case "/health":
                 return health(environ, start)
         start("404 Not Found", [*HEADERS])
@@ -99,9 +102,9 @@ def page_app(view: View, health: WsgiApp, *, host: str) -> WsgiApp:
     return app
 
 
-def _status(view: View, start: Callable[..., Any]) -> list[bytes]:
+def _status(report: Report, start: Callable[..., Any]) -> list[bytes]:
     try:
-        found = json.dumps(view().facts()).encode()
+        found = json.dumps(report()).encode()
     except FedSEError as error:
         # Its text may name a path; the command tells the coordinator more.
         start("503 Service Unavailable", [*HEADERS, JSON])

@@ -43,7 +43,9 @@ def status() -> dict[str, Any]:
         "round": 2,
         "rounds": 5,
         "expected": 3,
+        "connected": 1,
         "waiting_for": ["a", "b"],
+        "waiting": "waiting for 2 of 3 sites: a, b",
         "sites": [
             site("a", presence("working", NOW - 9, NOW - 99)),
             site("b", presence("silent", NOW - 30, None)),
@@ -95,7 +97,7 @@ def test_the_page_shows_who_does_what_and_follows_it(page: Page):
             ["d", "\N{EN DASH}"],
         ]
         assert sites[2][4:] == ["enrolled, quarantined", f"excluded: rejected: {EVIL}"]
-        assert page.ask(TEXT % "connected") == "2 of 4"
+        assert page.ask(TEXT % "connected") == "1 of 3"
         assert page.ask(TEXT % "waiting") == "waiting for 2 of 3 sites: a, b"
         assert page.ask(TEXT % "interval") == "0.10 to 0.50 (95 %), after round 1"
         assert page.ask(TEXT % "quarantined").endswith("until pardoned: c")
@@ -106,8 +108,8 @@ def test_the_page_shows_who_does_what_and_follows_it(page: Page):
         ]
         assert page.ask(TEXT % "federation") == f"Federation {EVIL}"
         assert page.ask("document.images.length") == 0
-        report["waiting_for"] = []
-        page.wait(f"{TEXT % 'waiting'} === 'all expected sites have answered'")
+        report["waiting"] = "all 3 sites have answered"
+        page.wait(f"{TEXT % 'waiting'} === 'all 3 sites have answered'")
         assert page.ask("document.getElementById('unanswered').hidden")
         assert {*page.requests} == {f"{here}/", f"{here}/status"}
         assert page.complaints == []
