@@ -20,7 +20,7 @@ OPENING = {
 }
 ANSWERED = ("voted", "done", "no vote", "excluded", "quarantined")
 LAST = "last evaluation"
-LOADING, WAITING, AT_WORK = "loading the model", "waiting for sites", "clients at work"
+LOADING, WAITING, AT_WORK = "loading the model", "waiting for sites", "sites at work"
 WARM_START = "warm start: training on demonstrations, no games"
 
 

@@ -17,7 +17,7 @@ from fedse.config.schema import Config
 def demo_verb(
     which: Annotated[
         Literal["games", "desk"],
-        Parameter(help="games: five clients, a tiny model. desk: two shops, a real model."),
+        Parameter(help="games: five sites, a tiny model. desk: two shops, a real model."),
     ] = "games",
     /,
     *,

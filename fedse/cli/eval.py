@@ -18,9 +18,7 @@ def eval_verb(
     /,
     *,
     round: Annotated[int | None, Parameter(help="Which adapter; default: the last.")] = None,
-    episodes: Annotated[
-        int | None, Parameter(help="Games per client; default: as the run.")
-    ] = None,
+    episodes: Annotated[int | None, Parameter(help="Games per site; default: as the run.")] = None,
     seed: Annotated[int, Parameter(help="Other seeds are other games.")] = 0,
     json: Json = False,
 ) -> None:

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from fedse.errors import require_all, require_packages
 
 Folder = Annotated[Path, Parameter(name="--dir", help="The federation's folder.")]
-SiteName = Annotated[str, Parameter(help="A client of the experiment.")]
+SiteName = Annotated[str, Parameter(help="A site of the experiment.")]
 HERE = Path("federation")
 
 

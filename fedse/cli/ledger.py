@@ -177,7 +177,7 @@ def _server_rows(entries: Sequence[Entry]) -> Iterator[Row]:
 
 
 def _client_rows(entries: Sequence[Entry]) -> Iterator[Row]:
-    yield "round", "time (UTC)", "what", "played", "won", "received", "sent", "up"
+    yield "round", "time (UTC)", "what", "played", "succeeded", "received", "sent", "up"
     for entry in entries:
         if entry.kind == "audited":
             verdict = "passed" if entry.facts["passed"] else "did not pass"

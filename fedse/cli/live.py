@@ -108,7 +108,7 @@ def _times(board: Board) -> str:
 
 
 def _table(board: Board, width: int, height: int, symbols: bool) -> Table:
-    name = min(max(len("client"), *(len(client) for client in board.rows)), LONGEST_NAME)
+    name = min(max(len("site"), *(len(client) for client in board.rows)), LONGEST_NAME)
     taken, fields = name + STATE_WIDTH + 2, set[str]()
     for column in COLUMNS:
         taken += column.width + 2
@@ -117,7 +117,7 @@ def _table(board: Board, width: int, height: int, symbols: bool) -> Table:
     columns = [column for wanted in SHOWN_ORDER for column in COLUMNS if column.field == wanted]
     columns = [column for column in columns if column.field in fields]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("client", width=name, no_wrap=True, overflow="ellipsis")
+    table.add_column("site", width=name, no_wrap=True, overflow="ellipsis")
     table.add_column("state", width=STATE_WIDTH, no_wrap=True)
     for column in columns:
         side: JustifyMethod = "left" if column.field == "env" else "right"

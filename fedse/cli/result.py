@@ -71,7 +71,7 @@ def _rate_json(rate: Rate) -> dict[str, Any]:
 def result_text(result: dict[str, Any]) -> str:
     """The result for a person, at most 60 columns but for names and paths."""
     rounds = f"{result['rounds']} of {counted(result['of'], 'round')}"
-    clients = counted(result["clients"], "client")
+    clients = counted(result["clients"], "site")
     lines = [f"{rounds}, {clients}, {result['seconds']:.0f} s", ""]
     if result["all"] is None:
         lines += ["success was not measured (eval.episodes = 0, or nobody answered)"]

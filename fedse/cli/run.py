@@ -39,7 +39,7 @@ DryRun = Annotated[bool, Parameter(help="Check everything, start nothing.", show
 MethodOption = Annotated[
     str | None, Parameter(help=f"A baseline or ablation: {', '.join(METHODS)}.")
 ]
-Only = Annotated[str | None, Parameter(help="This client alone, the others left out.")]
+Only = Annotated[str | None, Parameter(help="This site alone, the others left out.")]
 Metrics = Annotated[
     str | None,
     Parameter(help="Serve /metrics (Prometheus) and /health, as in 127.0.0.1:9464."),
@@ -156,7 +156,7 @@ def print_plan(plan: Plan, config: Config, mode: Mode) -> None:
     members = ", ".join(f"{name} ({env})" for name, env in plan.clients.items())
     lines = [
         "dry run: this experiment can run here; nothing was started",
-        f"clients    {len(plan.clients)}: {members}",
+        f"sites      {len(plan.clients)}: {members}",
         f"rounds     {plan.rounds}, {plan.episodes_per_round} episodes each",
         f"adapter    {plan.adapter_parameters} parameters, {megabytes(plan.adapter_bytes)}",
         f"per round  {each} down, at most {each} up",

@@ -144,12 +144,14 @@ def summary_rows(episodes: Iterable[StoredEpisode]) -> list[dict[str, int | str]
     ]
 
 
+TITLES = ("games", "succeeded", "failed", "cut off", "broken", " kept", "held-out")
+
+
 def show_summary(console: Console, rows: Sequence[dict[str, int | str]]) -> None:
     """The table of `summary_rows`; of a long run its newest rounds."""
     newest = rows[-MOST_ROWS:]
-    width = max(len("client"), *(len(str(row["client"])) for row in newest))
-    titles = ("games", "won", "lost", "cut", "broke", "kept", "held-out")
-    console.print(Text(_line("round", "client", titles, width), style="dim"), soft_wrap=True)
+    width = max(len("site"), *(len(str(row["client"])) for row in newest))
+    console.print(Text(_line("round", "site", TITLES, width), style="dim"), soft_wrap=True)
     before: object = None
     for row in newest:
         number = str(row["round"] or "demo") if row["round"] != before else ""
@@ -163,7 +165,8 @@ def show_summary(console: Console, rows: Sequence[dict[str, int | str]]) -> None
 
 
 def _line(round: str, client: str, cells: Sequence[str], width: int) -> str:
-    return f"{round:>5}  {client:<{width}}  {'  '.join(f'{c:>5}' for c in cells)}".rstrip()
+    aligned = (f"{cell:>{len(title)}}" for cell, title in zip(cells, TITLES, strict=True))
+    return f"{round:>5}  {client:<{width}}  {'  '.join(aligned)}".rstrip()
 
 
 def _details(episode: StoredEpisode, trajectory: Trajectory | None) -> Iterable[str]:

@@ -26,7 +26,7 @@ from fedse.types import Outcome, Split, Trajectory
 
 RunOrHome = Annotated[str, Parameter(help="Path or id of a run, `last`, or a site's home.")]
 Round = Annotated[int | None, Parameter(help="Only this round; 0 = demonstrations.")]
-ClientName = Annotated[str | None, Parameter(help="Only this client.")]
+ClientName = Annotated[str | None, Parameter(help="Only this site.")]
 EnvName = Annotated[str | None, Parameter(help="Only this environment.")]
 OutcomeName = Annotated[Outcome | None, Parameter(help="Only episodes with this outcome.")]
 SplitName = Annotated[Split | None, Parameter(help="train: explored. test: held out.")]

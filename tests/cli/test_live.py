@@ -75,7 +75,7 @@ def test_only_who_loads_a_model_says_so(loads: bool, first: str):
     board.take("commit.started", {"round": 1})
     assert "saving" in screen(board)
     board.take("round.committed", {"round": 1, "seconds": 5.0})
-    assert ("clients at work" if loads else "waiting for 1 of 1 site: a") in screen(board)
+    assert ("sites at work" if loads else "waiting for 1 of 1 site: a") in screen(board)
 
 
 def test_an_answer_tells_games_and_success_of_a_site_elsewhere():
@@ -117,7 +117,7 @@ def test_a_client_that_loads_is_shown_before_it_plays():
     assert "loading the model" in shown
     assert [row.state for row in board.rows.values()] == ["loads", "waiting"]
     board.take("eval.started", {"client": "a", "round": 1, "episodes": 9})
-    assert "clients at work" in screen(board)
+    assert "sites at work" in screen(board)
 
 
 def test_a_warm_start_is_named_instead_of_games_that_nobody_plays():
@@ -130,13 +130,13 @@ def test_a_warm_start_is_named_instead_of_games_that_nobody_plays():
     board.take("round.committed", {"round": 1, "seconds": 5.0})
     board.take("rollout.started", {**row, "round": 2, "episodes": 8})
     board.take("train.started", {**row, "round": 2, "lessons": 24})
-    assert "clients at work" in screen(board)
+    assert "sites at work" in screen(board)
 
 
 @pytest.mark.parametrize("width", [100, 60, 40])
 def test_the_headings_are_whole_where_names_are_short(width: int):
     heading = screen(board_of(config("a", "b")), width).splitlines()[2]
-    assert heading.split()[:2] == ["client", "state"]
+    assert heading.split()[:2] == ["site", "state"]
     assert "\N{HORIZONTAL ELLIPSIS}" not in heading
 
 
