@@ -7,7 +7,7 @@
 A branch on a setting is the test of an `if`, `elif`, `while`, conditional expression or
 comprehension that reads an attribute of something called `config` or `settings` (`config.x`,
 `run.config.x`, `settings.x`); a method that is called there is not a setting. A test counts once.
-Modules in `fedse/config/` and in COMPOSITION do not count: settings are meant to be read there.
+Modules in `fedse/config/` and functions in COMPOSITION do not count: they may read settings.
 
 The code of a file names secure if the word is part of a name, a keyword or an import. Files in
 `fedse/config/` and `fedse/secure_sum/` do not count.
@@ -28,8 +28,8 @@ from tempfile import TemporaryDirectory
 from scripts.import_picture import ROOT, Sources, picture_of, room_of, sources_below
 from scripts.markdown import table
 
-COMPOSITION: tuple[str, ...] = ()
-"""Modules that put a round, or an answer, together from the config."""
+COMPOSITION = ("drivers.stages:stages_of", "site.answer:steps_of")
+"""The functions that put a round, and a site's answer, together from the config."""
 OWN_ROOMS = ("config", "secure_sum")
 
 FROM_FIT_TO_COMMIT = (
@@ -129,9 +129,11 @@ def public_names(stub: str) -> set[str]:
 def branches(sources: Sources) -> Iterator[tuple[str, int]]:
     """Module and line of every branch on a setting."""
     for module, text in sources.items():
-        if room_of(module) == "config" or module in COMPOSITION:
+        if room_of(module) == "config":
             continue
-        tests = [test for node in ast.walk(ast.parse(text)) for test in _tests(node)]
+        tree = ast.parse(text)
+        composing = {id(inner) for node in tree.body for inner in _composing(module, node)}
+        tests = [t for node in ast.walk(tree) if id(node) not in composing for t in _tests(node)]
         yield from ((module, test.lineno) for test in tests if _reads_setting(test))
 
 
@@ -153,6 +155,12 @@ def named_in_code(sources: Sources, word: str) -> list[str]:
 
 def _elsewhere(sources: Sources) -> Iterator[tuple[str, str]]:
     return ((name, text) for name, text in sources.items() if room_of(name) not in OWN_ROOMS)
+
+
+def _composing(module: str, node: ast.stmt) -> Iterator[ast.AST]:
+    """All of a function in COMPOSITION, nothing of any other."""
+    if isinstance(node, ast.FunctionDef) and f"{module}:{node.name}" in COMPOSITION:
+        yield from ast.walk(node)
 
 
 def _tests(node: ast.AST) -> list[ast.expr]:

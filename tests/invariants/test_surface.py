@@ -4,6 +4,7 @@ import pytest
 
 from scripts.import_picture import ROOT, sources_below
 from scripts.surface import (
+    COMPOSITION,
     FROM_FIT_TO_COMMIT,
     branches,
     named,
@@ -33,6 +34,16 @@ def test_a_branch_is_a_test_that_reads_a_setting() -> None:
         ("site.serve", 6),
     ]
     assert [*branches({"config.schema": BRANCHES})] == []
+    composing = BRANCHES.replace("def f(", "def steps_of(")
+    assert [*branches({"site.answer": composing})] == []
+    assert len([*branches({"site.serve": composing})]) == 4
+
+
+def test_what_composes_is_there() -> None:
+    sources = sources_below(ROOT)
+    for name in COMPOSITION:
+        module, _, function = name.partition(":")
+        assert f"\ndef {function}(" in sources[module]
 
 
 def test_a_word_in_a_docstring_is_not_in_the_code() -> None:
