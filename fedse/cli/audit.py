@@ -14,9 +14,9 @@ from fedse.audit.canary import exposure
 from fedse.audit.scores import Estimate, lessons_for
 from fedse.audit.verdict import CONTROL_WORDS, AuditResult, AuditRules
 from fedse.cli.display import Json
-from fedse.cli.federation_options import require_flower
 from fedse.cli.phrases import counted
 from fedse.cli.resume import RunName
+from fedse.cli.site_options import opened
 from fedse.errors import ConfigError
 from fedse.faults import Fault
 from fedse.site.rules import read_rules
@@ -73,12 +73,9 @@ def audit(
 
 
 def _audit_site(home: Path, shadows: int | None, seed: int, *, json: bool) -> int:
-    require_flower()
-    from fedse.federation.home import open_home
-
-    opened = open_home(home)
-    rules = with_shadows(read_rules(opened.policy).audit, shadows)
-    own = (opened.config, opened.card.site, opened.path)
+    site = opened(home)
+    rules = with_shadows(read_rules(site.policy).audit, shadows)
+    own = (site.config, site.card.site, site.path)
     return show([audit_home(*own, rules=rules, seed=seed, tell=_aside)], rules, json=json)
 
 

@@ -6,13 +6,11 @@ from typing import Annotated
 import tomlkit
 from cyclopts import Parameter
 
-from fedse.cli.federation_options import require_flower
 from fedse.cli.phrases import counted
-from fedse.cli.site_options import HERE, HomeOption
+from fedse.cli.site_options import HERE, HomeOption, idle, opened
 from fedse.errors import ConfigError
 from fedse.store.buffer_key import IN_ENVIRONMENT, encrypt_buffer, key_path, rotate_key
 from fedse.store.files import write_durably
-from fedse.store.lock import locked
 
 
 def encrypt(
@@ -30,17 +28,15 @@ def encrypt(
 
     Example: fedse privacy encrypt --key /mnt/keys/site.key
     """
-    require_flower()
-    from fedse.federation.home import SITE, open_home
+    site = opened(home)
+    from fedse.federation.home import SITE
 
-    opened = open_home(home)
-    named = opened.config.storage.key
+    named = site.config.storage.key
     setting = _chosen(named, key, rotate=rotate, home=home)
-    path, buffer = key_path(opened.path, setting), opened.path / "buffer.db"
-    again = f"stop it (Ctrl-C, or its service), then: fedse privacy encrypt --home {home}"
-    with locked(opened.path, busy=f"a site takes part with the home {home}", hint=again):
+    path, buffer = key_path(site.path, setting), site.path / "buffer.db"
+    with idle(home, "privacy encrypt"):
         if not named:
-            _name_key(opened.path / SITE, setting)
+            _name_key(site.path / SITE, setting)
         changed = rotate_key(buffer, path) if rotate else encrypt_buffer(buffer, path)
     print(f"key      {path}, readable by its owner only; without it the episodes are lost")
     print(f"written  {counted(changed, 'record')} anew; earlier bytes are overwritten")

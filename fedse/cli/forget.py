@@ -14,9 +14,9 @@ from cyclopts import Parameter
 
 from fedse.api.engines import acting_engine
 from fedse.cli.display import Json
-from fedse.cli.federation_options import require_flower, require_flower_and_model
+from fedse.cli.federation_options import require_flower_and_model
 from fedse.cli.phrases import counted
-from fedse.cli.site_options import HERE, HomeOption
+from fedse.cli.site_options import HERE, HomeOption, idle, opened
 from fedse.envs.base import SubjectEnv, make_env, subject_of
 from fedse.errors import ConfigError
 from fedse.events import silent
@@ -25,7 +25,6 @@ from fedse.site.own_adapters import FOLDER
 from fedse.site.retrain import RETRAINED, Retrained, retrain_without
 from fedse.store.buffer import Buffer
 from fedse.store.buffer_key import seal_for
-from fedse.store.lock import locked
 
 if TYPE_CHECKING:
     from fedse.federation.home import Home
@@ -64,13 +63,12 @@ def forget(
 
     Example: fedse privacy forget "Ada Quill" --dry-run
     """
-    require_flower()
-    from fedse.federation.home import open_home
-
     _require_options(dry_run=dry_run, retrain=retrain, from_newest=from_newest)
-    opened, name = open_home(home), _read(subject)
-    told = _removed(opened, name, dry_run=dry_run)
-    made = _retrained(opened, name, newest=from_newest) if retrain else None
+    if retrain:
+        require_flower_and_model()
+    site, name = opened(home), _read(subject)
+    told = _removed(site, name, dry_run=dry_run)
+    made = _retrained(site, name, newest=from_newest) if retrain else None
     if json:
         more = {} if made is None else {"retrained": _retrained_facts(made)}
         print(json_format.dumps({**_facts(told, dry_run=dry_run), **more}))
@@ -88,15 +86,18 @@ def _require_options(*, dry_run: bool, retrain: bool, from_newest: bool) -> None
         )
 
 
-def _removed(opened: "Home", name: str, *, dry_run: bool) -> Forgotten:
-    member = opened.config.client(opened.card.site)
-    with _idle(opened), closing(make_env(member.env, member.options)) as env:
-        own = {"subject_of": partial(subject_of, env), "seal": _seal(opened)}
-        with closing(Buffer(opened.path / "buffer.db", **own)) as buffer:
+def _removed(home: "Home", name: str, *, dry_run: bool) -> Forgotten:
+    member = home.config.client(home.card.site)
+    with (
+        idle(home.path, "privacy forget SUBJECT"),
+        closing(make_env(member.env, member.options)) as env,
+    ):
+        file, seal = home.path / "buffer.db", seal_for(home.path, home.config.storage, os.environ)
+        with closing(Buffer(file, subject_of=partial(subject_of, env), seal=seal)) as buffer:
             if dry_run:
-                told = look_for(name, buffer, opened.path, opened.config)
+                told = look_for(name, buffer, home.path, home.config)
             else:
-                given = (name, buffer, opened.path, opened.card.site, opened.config)
+                given = (name, buffer, home.path, home.card.site, home.config)
                 told = forget_subject(*given, clock=time.time)
     if not told.found.rows and not told.erasures and not isinstance(env, SubjectEnv):
         raise ConfigError(
@@ -106,14 +107,16 @@ def _removed(opened: "Home", name: str, *, dry_run: bool) -> Forgotten:
     return told
 
 
-def _retrained(opened: "Home", name: str, *, newest: bool) -> Retrained:
-    require_flower_and_model()
+def _retrained(home: "Home", name: str, *, newest: bool) -> Retrained:
     from fedse.site.open import open_site
 
-    with _idle(opened), acting_engine(opened.config, opened.path / "engine", silent):
-        site = open_site(opened.config, opened.card.site, opened.path, clock=time.time)
+    with (
+        idle(home.path, "privacy forget SUBJECT"),
+        acting_engine(home.config, home.path / "engine", silent),
+    ):
+        site = open_site(home.config, home.card.site, home.path, clock=time.time)
         with closing(site.buffer):
-            return retrain_without(name, site, opened.config, opened.path, newest=newest)
+            return retrain_without(name, site, home.config, home.path, newest=newest)
 
 
 def _retrained_facts(made: Retrained) -> dict[str, Any]:
@@ -137,16 +140,6 @@ def _read(subject: str) -> str:
     if not name.strip():
         raise ConfigError("the name is empty", hint="fedse privacy forget NAME")
     return name
-
-
-def _seal(opened: "Home") -> Any:
-    return seal_for(opened.path, opened.config.storage, os.environ)
-
-
-def _idle(opened: "Home") -> Any:
-    stop = "stop it (Ctrl-C, or its service), then"
-    again = f"{stop}: fedse privacy forget SUBJECT --home {opened.path}"
-    return locked(opened.path, busy=f"a site takes part with the home {opened.path}", hint=again)
 
 
 def _facts(told: Forgotten, *, dry_run: bool) -> dict[str, Any]:

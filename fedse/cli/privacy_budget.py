@@ -8,8 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from fedse.cli.display import Json
-from fedse.cli.federation_options import require_flower
-from fedse.cli.site_options import HERE, HomeOption
+from fedse.cli.site_options import HERE, HomeOption, opened
 from fedse.config.schema import Config
 from fedse.errors import ConfigError
 from fedse.privacy.accountant import Charge
@@ -26,18 +25,15 @@ def budget(*, home: HomeOption = HERE, json: Json = False) -> None:
 
     Example: fedse privacy budget --home site
     """
-    require_flower()
-    from fedse.federation.home import open_home
-
-    opened = open_home(home)
-    config = opened.config
+    site = opened(home)
+    config = site.config
     if not config.privacy.on:
         raise ConfigError(
             f"this site has no privacy budget: [privacy] in {home / 'site.toml'} sets no epsilon",
             hint="set one there, before the first round; see docs/how-to/differential-privacy.md",
         )
-    seal = seal_for(opened.path, config.storage, os.environ)
-    with closing(Buffer(opened.path / "buffer.db", seal=seal)) as buffer:
+    seal = seal_for(site.path, config.storage, os.environ)
+    with closing(Buffer(site.path / "buffer.db", seal=seal)) as buffer:
         journal = buffer.outbox.privacy
         spent, left = spent_with(journal, config), rounds_left(journal, config)
         charges = journal.charges()

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from fedse.cli.federation_options import require_flower
 from fedse.cli.redact import count_kinds, stored_findings
-from fedse.cli.site_options import HERE, HomeOption
+from fedse.cli.site_options import HERE, HomeOption, opened
 from fedse.config.schema import Config
 from fedse.errors import ConfigError
 from fedse.ledger.chain import FILE, Entry
@@ -56,14 +55,11 @@ def report(
 
     Example: fedse privacy report privacy.html
     """
-    require_flower()
-    from fedse.federation.home import open_home
-
     if out.exists():
         raise ConfigError(f"{out} already exists", hint="choose another file")
-    opened = open_home(home)
-    card = opened.card
-    page = PrivacyPage(card.site, card.federation, card.server, [*_parts(opened)])
+    site = opened(home)
+    card = site.card
+    page = PrivacyPage(card.site, card.federation, card.server, [*_parts(site)])
     write_whole(out, render_privacy(page, now=datetime.now(UTC)).encode())
     print(out)
 

@@ -12,9 +12,8 @@ from cyclopts import Parameter
 
 from fedse.adapters.base import base_path
 from fedse.cli.display import Json
-from fedse.cli.federation_options import require_flower
 from fedse.cli.phrases import counted
-from fedse.cli.site_options import HERE, HomeOption
+from fedse.cli.site_options import HERE, HomeOption, idle, opened
 from fedse.config.redaction import RedactSection
 from fedse.errors import ConfigError, MachineError, boundary, is_installed
 from fedse.redact.episode import Redactor, episode_filter, pseudonyms_in
@@ -22,7 +21,6 @@ from fedse.redact.finding import finder_for
 from fedse.redact.pseudonyms import Replacement, plan_redaction
 from fedse.store.buffer import Buffer
 from fedse.store.buffer_key import seal_beside, seal_for
-from fedse.store.lock import locked
 from fedse.types import Trajectory
 
 if TYPE_CHECKING:
@@ -57,13 +55,10 @@ def redact(
 
     Example: fedse privacy redact --dry-run
     """
-    require_flower()
-    from fedse.federation.home import open_home
-
-    opened = open_home(home)
-    settings = opened.config.redact
+    site = opened(home)
+    settings = site.config.redact
     if dry_run:
-        _dry_run(opened, text, show=show, json=json)
+        _dry_run(site, text, show=show, json=json)
         return
     if text or show:
         raise ConfigError("--text and --show only look", hint="fedse privacy redact --dry-run")
@@ -72,29 +67,28 @@ def redact(
             f"nothing is redacted at this site: [redact] in {home / 'site.toml'} asks for nothing",
             hint=f"set secrets = true there; first: fedse privacy redact --dry-run --home {home}",
         )
-    changed = _rewrite(opened)
+    changed = _rewrite(site)
     print(json_format.dumps({"changed": changed}) if json else f"changed  {changed} stored records")
 
 
-def _rewrite(opened: "Home") -> int:
+def _rewrite(site: "Home") -> int:
     from fedse.agent.tokens import load_encoder
 
-    settings, home = opened.config.redact, opened.path
-    again = f"stop it (Ctrl-C, or its service), then: fedse privacy redact --home {home}"
-    with locked(home, busy=f"a site takes part with the home {home}", hint=again):
-        encoder = load_encoder(base_path(opened.config.model.base))
+    settings, home = site.config.redact, site.path
+    with idle(home, "privacy redact"):
+        encoder = load_encoder(base_path(site.config.model.base))
         made = episode_filter(settings, home, encoder)
-        seal = seal_for(home, opened.config.storage, os.environ)
+        seal = seal_for(home, site.config.storage, os.environ)
         with closing(Buffer(home / "buffer.db", redact=made, seal=seal)) as buffer:
             return buffer.rewrite()
 
 
-def _dry_run(opened: "Home", files: Iterable[Path], *, show: bool, json: bool) -> None:
-    settings = opened.config.redact
+def _dry_run(site: "Home", files: Iterable[Path], *, show: bool, json: bool) -> None:
+    settings = site.config.redact
     tried = settings if settings.on else _all_on(settings)
     texts = list(files)
-    redactor = Redactor(finder_for(tried, opened.path))
-    looked = list(_files(texts, redactor) if texts else stored_findings(opened))
+    redactor = Redactor(finder_for(tried, site.path))
+    looked = list(_files(texts, redactor) if texts else stored_findings(site))
     if json:
         print(json_format.dumps(_facts(looked, show=show)))
         return
@@ -108,9 +102,9 @@ def _all_on(settings: RedactSection) -> RedactSection:
     return settings.model_copy(update=on)
 
 
-def stored_findings(opened: "Home") -> Iterator[Looked]:
+def stored_findings(site: "Home") -> Iterator[Looked]:
     """What is found in each stored episode with the site's settings, or with all on."""
-    home, settings = opened.path, opened.config.redact
+    home, settings = site.path, site.config.redact
     redactor = Redactor(finder_for(settings if settings.on else _all_on(settings), home))
     if not (home / "buffer.db").is_file():
         return

@@ -17,7 +17,7 @@ from fedse.aggregate.factors import travelling_spec
 from fedse.api.engines import acting_engine
 from fedse.cli.display import Json
 from fedse.cli.federation_options import require_flower, require_flower_and_model
-from fedse.cli.site_options import HERE, HomeOption
+from fedse.cli.site_options import HERE, HomeOption, opened
 from fedse.cli.site_start import start
 from fedse.cli.site_status import status
 from fedse.config.file import parse_options
@@ -226,9 +226,6 @@ def pause(
 
     Example: fedse site pause --end
     """
-    require_flower()
-    from fedse.federation.home import open_home
-
-    set_pause(open_home(home).policy, not end)
+    set_pause(opened(home).policy, not end)
     again = f"paused; take part again with: fedse site pause --end --home {home}"
     print("takes part again from the next request on" if end else again)

@@ -1,9 +1,30 @@
 """What the commands of a site have in common."""
 
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from fedse.cli.federation_options import require_flower
+from fedse.store.lock import locked
+
+if TYPE_CHECKING:
+    from fedse.federation.home import Home
+
 HomeOption = Annotated[Path, Parameter(help="The site's folder.")]
 HERE = Path("site")
+
+
+def opened(home: Path) -> "Home":
+    """The site's folder, once everything that a federation needs is installed."""
+    require_flower()
+    from fedse.federation.home import open_home
+
+    return open_home(home)
+
+
+def idle(home: Path, command: str) -> AbstractContextManager[None]:
+    """Nobody else works in the folder meanwhile; else the hint is to type `command` again."""
+    again = f"stop it (Ctrl-C, or its service), then: fedse {command} --home {home}"
+    return locked(home, busy=f"a site takes part with the home {home}", hint=again)

@@ -3,8 +3,7 @@
 import json as json_format
 
 from fedse.cli.display import Json
-from fedse.cli.federation_options import require_flower
-from fedse.cli.site_options import HERE, HomeOption
+from fedse.cli.site_options import HERE, HomeOption, opened
 from fedse.errors import RunError
 
 
@@ -15,16 +14,14 @@ def status(*, home: HomeOption = HERE, json: Json = False) -> None:
 
     Example: fedse site status --home site
     """
-    require_flower()
-    from fedse.federation.home import open_home
+    site = opened(home)
     from fedse.flower.ops.site_state import site_state
 
-    opened = open_home(home)
-    state = site_state(opened)
+    state = site_state(site)
     if json:
-        print(json_format.dumps({"site": opened.card.site, **state._asdict()}))
+        print(json_format.dumps({"site": site.card.site, **state._asdict()}))
     else:
-        print(f"{opened.card.site} of {opened.card.federation}, server {opened.card.server}")
+        print(f"{site.card.site} of {site.card.federation}, server {site.card.server}")
         print(f"worker   {'runs' if state.worker else 'does not run'}")
         print(f"node     {'runs' if state.node else 'does not run'}")
         print(f"server   {state.line or 'not known'}")
