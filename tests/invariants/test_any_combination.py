@@ -1,0 +1,98 @@
+"""Every law of a run holds for all settings that go together, and wherever the run is stopped."""
+
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+from tests.needs import needs
+
+needs("cryptography", "Crypto", "dp_accounting")
+
+from tests.conftest import MEMORY, holds_test_folders
+from tests.toys.disturbed import ROUNDS, Scene, Stopped, charges, play, scenes
+
+CASES = 50
+"""Drawn cases of one test; every law has ten tests, which several processes can share."""
+SHARDS = [0, *(pytest.param(shard, marks=pytest.mark.slow) for shard in range(1, 10))]
+FOLDERS = MEMORY if holds_test_folders(MEMORY) else None
+
+
+def drawn(shard: int, law: Callable[..., None], *spaces: st.SearchStrategy[Any]) -> None:
+    """The law holds for the cases of this shard; a failing one is shown as it was drawn."""
+    checked = given(*spaces)(law)
+    limits = settings(
+        max_examples=CASES,
+        deadline=None,
+        derandomize=False,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=[*HealthCheck],
+    )
+    seed(shard)(limits(checked))()
+
+
+@pytest.mark.parametrize("shard", SHARDS)
+def test_stopped_anywhere_and_gone_on_is_the_same_as_undisturbed(shard: int):
+    def law(scene: Scene, place: int) -> None:
+        with TemporaryDirectory(dir=FOLDERS) as folder:
+            whole = play(Path(folder, "whole"), scene)
+            stop = place % len(whole.events)
+            with pytest.raises(Stopped):
+                play(Path(folder, "cut"), scene, stop=stop)
+            again = play(Path(folder, "cut"), scene)
+            assert again.adapter == whole.adapter, whole.events[stop]
+            assert outcomes(again.results) == outcomes(whole.results), whole.events[stop]
+            spent = [charges(Path(folder, name), scene.config) for name in ("whole", "cut")]
+            assert spent[0] == spent[1], whole.events[stop]
+
+    drawn(shard, law, scenes(), st.integers(0, 10**6))
+
+
+def outcomes(results: Any) -> list[Any]:
+    """All that a round comes to but the time it took."""
+    timed = {"rollout_seconds", "train_seconds", "eval_seconds"}
+    return [
+        result.model_dump(exclude={"seconds": True, "stats": dict.fromkeys(result.stats, timed)})
+        for result in results
+    ]
+
+
+@pytest.mark.parametrize("shard", SHARDS)
+def test_no_disturbance_ends_a_run_or_freezes_it(shard: int):
+    """Whatever happened before, a last round in which all are there and honest is a good one."""
+
+    def law(scene: Scene) -> None:
+        with TemporaryDirectory(dir=FOLDERS) as folder:
+            last = play(Path(folder), scene).results[-1]
+        liars = {client for client, _, _ in scene.lies}
+        # Toy updates have random directions, so a gate that accuses may suspect anybody.
+        left_out = {o.client for o in last.excluded if o.kind in ("suspected", "quarantined")}
+        counted = {*last.voters, *last.abstained, *left_out}
+        assert last.index == ROUNDS
+        assert counted >= {*scene.config.members} - liars, last
+        assert last.gate is None or not last.gate.refused, last
+        assert (last.after != last.before) == bool(last.voters), last
+
+    drawn(shard, law, scenes())
+
+
+@pytest.mark.parametrize("shard", SHARDS[:2])
+def test_a_gate_that_lets_everything_pass_changes_nothing(shard: int):
+    """Neither the adapters of all rounds nor what the sites count."""
+
+    def law(scene: Scene) -> None:
+        open_gate = scene.config.gate.model_copy(update={"episodes": 4, "liars": 0})
+        gated = scene.config.model_copy(update={"gate": open_gate})
+        with TemporaryDirectory(dir=FOLDERS) as folder:
+            without = play(Path(folder, "without"), Scene(scene.config))
+            passed = play(Path(folder, "gated"), Scene(gated))
+        assert not any(result.gate and result.gate.refused for result in passed.results)
+        ungated = [{**one, "gate": None} for one in outcomes(passed.results)]
+        assert ungated == outcomes(without.results)
+
+    drawn(shard, law, scenes(gate={}))

@@ -1,0 +1,186 @@
+"""Experiments of toy sites, with settings that go together; some sites are away or lie.
+
+Who is away or lies follows from site, round and kind of question alone, so a run that was stopped
+meets the same disturbances when it goes on. The last round has none.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+from hypothesis import reject
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from fedse.committed import RoundResult
+from fedse.config.schema import Config
+from fedse.drivers.local import InProcess
+from fedse.drivers.loop import federate
+from fedse.drivers.run import introduce
+from fedse.events import Fact
+from fedse.method.site import Site
+from fedse.privacy.accountant import Charge
+from fedse.protocol import KINDS, Ask, Delivery, Kind, Question
+from fedse.site.private_training import PrivateTraining
+from fedse.store.run import Run
+from fedse.testing import open_toy_site, toy_spec
+from fedse.types import canonical_json
+
+SPEC, ROUNDS = toy_spec(), 3
+Place = tuple[str, int, Kind]
+"""A site, a round and a kind of question."""
+
+
+def garbage(data: bytes) -> bytes:
+    """As long as what was asked for, and nothing."""
+    return bytes(len(data))
+
+
+def false_shares(data: bytes) -> bytes:
+    """In the stages of a sum: shares that can be read and are wrong, or that nobody can read."""
+    try:
+        told = json.loads(data)
+    except ValueError:
+        return garbage(data)
+    if "to" in told:
+        return canonical_json({"to": dict.fromkeys(told["to"], "0" * 96)})
+    return canonical_json({key: _false(value) for key, value in told.items()})
+
+
+def _false(value: Any) -> Any:
+    return dict.fromkeys(value, "1" * 32) if isinstance(value, dict) else value
+
+
+LIES: Mapping[str, Callable[[bytes], bytes]] = {"garbage": garbage, "false shares": false_shares}
+
+
+class Scene(NamedTuple):
+    """An experiment and what disturbs it."""
+
+    config: Config
+    away: frozenset[Place] = frozenset()
+    lies: Mapping[Place, str] = {}
+
+    def disturbed(self, ask: Ask) -> Ask:
+        """Asks as `ask` does, where sites are away and lie as the scene says."""
+
+        def asked(question: Question, body: bytes, *, of: Collection[str]) -> Iterator[Delivery]:
+            here = [n for n in of if (n, question.round, question.kind) not in self.away]
+            for one in ask(question, body, of=here):
+                lie = self.lies.get((one.client, question.round, question.kind))
+                lies = lie is not None and one.adapter is not None
+                yield one._replace(adapter=LIES[lie](one.adapter)) if lies else one
+
+        return asked
+
+
+@st.composite
+def scenes(draw: st.DrawFn, **fixed: Mapping[str, object]) -> Scene:
+    """Any settings that go together; `fixed` sections are not drawn."""
+    count = draw(st.sampled_from([3, 3, 3, 4, 5]))
+    names = "abcde"[:count]
+    late = draw(st.sampled_from([None, None, None, *names]))
+    gate = {"episodes": 4, "liars": draw(st.integers(0, (count - 1) // 2))}
+    private = {"epsilon": 1000.0, "noise": 2.0, "rate": 1.0, "counts": draw(st.booleans())}
+    sections: dict[str, Any] = {
+        "run": {"name": "toy", "rounds": ROUNDS, "seed": draw(st.integers(0, 3))},
+        "rollout": {"episodes": draw(st.sampled_from([0, 4]))},
+        "buffer": {
+            "keep_played": draw(st.booleans()),
+            "demonstrations": draw(st.sampled_from([0, 2])),
+            "history": draw(st.sampled_from(["all", "demonstrations", "round"])),
+        },
+        "train": {
+            "optimizer": draw(st.sampled_from(["fresh", "kept"])),
+            "factors": draw(st.sampled_from(["both", "b"])),
+            "steps": 4,
+        },
+        "eval": {"episodes": draw(st.sampled_from([0, 2])), "every": draw(st.integers(1, 2))},
+        "splits": {"validation": 0.3},
+        "gate": {**gate, "accuse": draw(st.booleans())} if draw(st.booleans()) else {},
+        "aggregate": {
+            "type": draw(st.sampled_from(["mean", "mean", "weighted"])),
+            "clip": draw(st.sampled_from(["none", "median"])),
+            "strikes": draw(st.sampled_from([0, 1, 3])),
+            "secure": draw(st.booleans()),
+        },
+        "personal": {"steps": draw(st.sampled_from([0, 2])), "every": 1},
+        "privacy": private if draw(st.booleans()) else {},
+        "storage": {"answers": draw(st.sampled_from([0, 2])), "rounds": draw(st.integers(0, 1))},
+        "clients": [
+            {
+                "name": name,
+                "env": "fedse.testing:CoinWorld",
+                "options": {"tasks": 16},
+                "joins": 2 if name == late else 1,
+            }
+            for name in names
+        ],
+        **fixed,
+    }
+    try:
+        config = Config.model_validate(sections)
+    except ValidationError:
+        reject()
+    place = st.tuples(
+        st.sampled_from(names), st.integers(1, ROUNDS - 1), st.sampled_from(sorted(KINDS))
+    )
+    away = draw(st.frozensets(place, max_size=1))
+    return Scene(config, away, draw(st.dictionaries(place, st.sampled_from([*LIES]), max_size=1)))
+
+
+class Stopped(BaseException):
+    """Stands for kill -9: nothing in the process goes on."""
+
+
+class Played(NamedTuple):
+    """What a run came to."""
+
+    adapter: str
+    results: tuple[RoundResult, ...]
+    events: tuple[str, ...]
+
+
+def play(path: Path, scene: Scene, *, stop: int | None = None) -> Played:
+    """The whole run, or until it is stopped at the event with that number."""
+    events: list[str] = []
+
+    def observe(event: str, facts: Mapping[str, Fact]) -> None:
+        if len(events) == stop:
+            raise Stopped
+        events.append(event)
+
+    run = Run(path, scene.config, SPEC, clock=lambda: 0.0, observers=[observe])
+    with closing(run), known_noise():
+        if scene.config.aggregate.secure:
+            introduce(path, {name: path / "clients" / name for name in scene.config.members})
+        with closing(InProcess(run, lambda: 0.0, open_toy_site)) as ask:
+            final = federate(run, scene.disturbed(ask), clock=lambda: 0.0)
+        return Played(final.digest, tuple(run.results()), tuple(events))
+
+
+@contextmanager
+def known_noise() -> Iterator[None]:
+    """The noise of a fit follows from site and round, so that two runs can be compared."""
+    made = PrivateTraining.__init__
+
+    def init(self: PrivateTraining, site: Site, config: Config, round: int) -> None:
+        secret = hashlib.sha256(f"{site.client} {round}".encode()).digest()
+        made(self, site, config, round, draw=lambda: secret)
+
+    with patch.object(PrivateTraining, "__init__", init):
+        yield
+
+
+def charges(path: Path, config: Config) -> dict[str, list[Charge]]:
+    """What every site has charged to its privacy budget."""
+    found = {}
+    for name in config.members:
+        site = open_toy_site(config, name, path / "clients" / name, clock=lambda: 0.0)
+        with closing(site.buffer) as buffer:
+            found[name] = buffer.outbox.privacy.charges()
+    return found
