@@ -220,6 +220,13 @@ def test_an_evaluation_in_between_leaves_the_secret_of_a_lost_fit(tmp_path: Path
     assert len(charges(site)) == 1
 
 
+def test_a_fit_that_was_answered_and_is_asked_for_anew_is_charged_again(tmp_path: Path):
+    site = opened(tmp_path)
+    first, again = ask(site, 1), ask(site, 1, evaluate=True)
+    assert len(charges(site)) == 2
+    assert first.adapter != again.adapter
+
+
 def test_a_lost_fit_can_be_made_again_when_nothing_else_can(tmp_path: Path):
     site = opened(tmp_path)
     ask(site, 1)
@@ -247,7 +254,7 @@ def test_rounds_that_were_answered_without_noise_end_the_budget(tmp_path: Path):
 
 
 def test_no_later_question_hides_an_answer_without_noise(tmp_path: Path):
-    """A gate asks about the same round again, and its answer takes the place of the first."""
+    """A gate asks about the same round again."""
     plain = with_settings(CONFIG, {"privacy.epsilon": None})
     site = opened(tmp_path)
     ask(site, 1, plain)
