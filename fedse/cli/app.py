@@ -1,7 +1,7 @@
-"""The command line: which verbs there are, and how every failure looks.
+"""The command line: its verbs, and the one form in which failures are printed.
 
 A verb's module is imported only when that verb is called, so help stays quick. A `module:Class`
-is also looked for in the current folder, last, so no file there can pose as an installed module.
+is looked for in the current folder last, so no file there can shadow an installed module.
 """
 
 import os
@@ -34,16 +34,16 @@ VERBS = {
     "run": ("Run the experiment a TOML file describes.", "run my.toml --set run.rounds=3"),
     "resume": ("Continue a run that was interrupted.", "resume last"),
     "eval": ("Measure an adapter of a run in fresh games.", "eval last --round 0"),
-    "compare": ("Which of several runs is better, and how sure is that.", "compare a b"),
+    "compare": ("Compare runs: which is better, and how certain that is.", "compare a b"),
     "report": ("Write a run, or several, as one HTML page.", "report last --open"),
-    "runs": ("List the runs on this machine and what became of them.", "runs --json"),
+    "runs": ("List the runs on this machine and how they ended.", "runs --json"),
     "view": ("Show what the agents saw and said in a run.", "view last --outcome failure"),
     "export": (
         "Write episodes, results or an adapter for other tools.",
         "export results last --out results.json",
     ),
     "reproduce": ("Reproduce a table of the docs, with its seeds.", "reproduce main --quick"),
-    "gc": ("Free the disk of adapters and leftovers that nothing needs.", "gc last --rounds 5"),
+    "gc": ("Delete adapters and leftovers that nothing needs.", "gc last --rounds 5"),
     "ledger": ("Verify or show the signed record of every round.", "ledger verify last"),
     "doctor": ("Is this machine ready? What is missing, and how to get it.", "doctor my.toml"),
     "config": ("Show an experiment in full, explain a setting.", "config explain train.lr"),

@@ -1,4 +1,4 @@
-"""`fedse privacy audit`: what does a reply tell about the lessons behind it?"""
+"""`fedse privacy audit`: what does a reply reveal about the lessons behind it?"""
 
 import json as json_format
 import sys
@@ -25,7 +25,7 @@ Shadows = Annotated[
     int | None,
     Parameter(help="Adapters trained to calibrate the strongest attack; default: as the rules."),
 ]
-Seed = Annotated[int, Parameter(help="Another seed divides the lessons in another way.")]
+Seed = Annotated[int, Parameter(help="Another seed splits the lessons differently.")]
 WIDTHS = (0.1, 0.05)
 ATTACKS = {
     "loss": "by its loss under the reply",
@@ -110,7 +110,7 @@ def _facts(audit: ClientAudit, rules: AuditRules) -> dict[str, Any]:
 
 
 def audit_lines(audit: ClientAudit, rules: AuditRules) -> Iterator[str]:
-    """What was found, in words for somebody who has to decide."""
+    """The findings in plain words, for the person who decides."""
     result = audit.result
     yield f"{audit.client}, a reply to round {audit.round}, as the server sees it"
     yield f"  {counted(result.lessons, 'lesson')}, {counted(result.shadows, 'shadow adapter')}"
@@ -126,7 +126,7 @@ def audit_lines(audit: ClientAudit, rules: AuditRules) -> Iterator[str]:
 
 
 def _figures(result: AuditResult) -> Iterator[str]:
-    yield "  can it tell a lesson from another episode? AUC, 0.5 = it cannot; 95 % interval"
+    yield "  can it tell a lesson from any other episode? AUC, 0.5 = it cannot; 95 % interval"
     for one in result.attacks:
         found = f"found at 1 % false alarms: {_span(one.tpr)}"
         yield f"    {ATTACKS[one.attack]:<28}  {_span(one.auc)}   {found}"
@@ -143,12 +143,12 @@ def _figures(result: AuditResult) -> Iterator[str]:
 
 
 def _precision(lessons: int) -> Iterator[str]:
-    """How much the figures can be trusted, if that is not much."""
+    """A caution where the figures are uncertain."""
     needed = [f"{lessons_for(width)} for +- {width:g}" for width in WIDTHS]
     if lessons < lessons_for(WIDTHS[-1]):
-        yield f"  few lessons: an AUC near 0.5 needs {', '.join(needed)} (95 %)"
+        yield f"  too few lessons: an AUC near 0.5 needs {', '.join(needed)} (95 %)"
     if lessons < 100:
-        yield "  with fewer than 100 lessons, 1 % false alarms means none at all"
+        yield "  with fewer than 100 lessons, a false-alarm rate of 1 % means no false alarm at all"
 
 
 def _span(estimate: Estimate) -> str:

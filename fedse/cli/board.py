@@ -25,7 +25,7 @@ WARM_START = "warm start: training on demonstrations, no games"
 
 
 Seen = Callable[[], Mapping[str, str]]
-"""What each client does now, in a word; one that is not in it is away."""
+"""What each client is doing, in one word; a client that is not listed is away."""
 
 
 @dataclass
@@ -47,19 +47,19 @@ class Row:
 
 @dataclass
 class Board:
-    """Everything the view shows, kept up to date by `take`."""
+    """Everything the view shows; `take` keeps it up to date."""
 
     rounds: int
     rows: dict[str, Row]
     seen: Seen | None = None
-    """What each client elsewhere does now; None = the clients are on this machine."""
+    """What each remote client is doing; None = the clients are on this machine."""
     round: int = 0
     doing: str = ""
     seconds: list[float] = field(default_factory=list)
-    """Of the rounds committed since this process started."""
+    """Durations of the rounds committed since this process started."""
     faults: list[str] = field(default_factory=list)
     alarms: list[str] = field(default_factory=list)
-    """Of the round that was committed last."""
+    """Those of the last committed round."""
     began: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
@@ -74,7 +74,7 @@ class Board:
         return waiting_text(waiting, of=len(self.rows)) if waiting else self.doing
 
     def state_of(self, row: Row, seen: Mapping[str, str] | None) -> str:
-        """A site that has not answered does what was last heard of it."""
+        """The row's state, or what was last heard from a site that has not answered yet."""
         return row.state if seen is None or row.state in ANSWERED else seen.get(row.client, "away")
 
     def take(self, event: str, facts: dict[str, Any]) -> None:
@@ -117,7 +117,7 @@ class Board:
         return AT_WORK if facts["round"] <= self.rounds else LAST
 
     def _take_measured(self, row: Row, facts: dict[str, Any]) -> None:
-        """The change is counted from before the first round, as in the result."""
+        """The change is measured from before the first round, as in the result."""
         rate = facts["won"] / facts["played"]
         if facts["round"] == 0:
             row.first = rate
@@ -139,7 +139,7 @@ class Board:
 
 
 def board_of(config: Config, *, log: Path | None = None, seen: Seen | None = None) -> Board:
-    """The board before anything happened here; `log` has the events of the run so far."""
+    """The board at the start; `log` has the run's earlier events."""
     first = _first_measured(log) if log else {}
     worlds = world_names(client.env for client in config.clients)
     rows = {

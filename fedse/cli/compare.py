@@ -1,4 +1,4 @@
-"""`fedse compare RUN RUN...`: which of several runs is better, and how sure is that?"""
+"""`fedse compare RUN RUN...`: which run is better, and how certain is that?"""
 
 import json as json_format
 import shutil
@@ -27,12 +27,12 @@ SHOWN_SETTINGS = 4
 STYLES = {"better": "green", "worse": "red"}
 
 Line = tuple[str, str]
-"""Text and its style; the text says all, also without the style."""
+"""Text and its style; the text is complete without the style."""
 
 
 def compare_verb(
     *runs: Annotated[
-        str, Parameter(help="Paths or ids of runs, or `last`; the first is compared with.")
+        str, Parameter(help="Paths or ids of runs, or `last`; all are compared with the first.")
     ],
     round: Annotated[
         int | None, Parameter(help="The adapter after this round; default: the last measured.")
@@ -127,7 +127,7 @@ def _wrapped(text: str, width: int, style: str = "", hang: int = 0) -> list[Line
 
 
 def _legend(comparison: Comparison, names: dict[str, str], width: int) -> list[Line]:
-    """Which runs stand behind each name, and in what their settings differ."""
+    """Which runs each name stands for, and how their settings differ."""
     lines, long = list[Line](), max(map(len, names.values()))
     for result in comparison.results:
         arm, name = result.arm, names[result.arm.label]
@@ -151,7 +151,7 @@ def _setting(key: str, here: Any, there: Any) -> str:
     if not key.startswith("clients."):
         return f"{key} = {_toml(here)}, not {_toml(there)}"
     if here and there:
-        return f"{key} is set up differently"
+        return f"{key} differs"
     return f"{key} is added" if here else f"{key} is missing"
 
 
@@ -217,7 +217,7 @@ def _difference(
     lines += _wrapped(sentence(contrast, mine, first, len(comparison.contrasts)), width, style)
     if contrast.unpaired:
         lines += _wrapped(
-            f"counts only, so small differences are missed more often: {contrast.unpaired}", width
+            f"counts only, so small differences are more easily missed: {contrast.unpaired}", width
         )
     return lines
 

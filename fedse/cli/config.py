@@ -26,7 +26,7 @@ def show(config: File, /, *, set_: Set = []) -> None:  # noqa: B006  only read
 
 @app.command
 def explain(key: Annotated[str, Parameter(help="As in train.lr; default: all.")] = "", /) -> None:
-    """Say what a setting means, which values it takes and its default.
+    """Explain a setting: its meaning, its values and its default.
 
     Example: fedse config explain rollout.temperature
     """
@@ -37,4 +37,4 @@ def explain(key: Annotated[str, Parameter(help="As in train.lr; default: all.")]
     width = max(len(setting.name) for setting in settings)
     for setting in settings:
         print(f"{setting.name:<{width}}  {setting.about}")
-    print("\nmore about one, or about a section: fedse config explain train.lr")
+    print("\ndetails of a setting or a section: fedse config explain train.lr")

@@ -25,10 +25,10 @@ def shown(
     log: Path | None = None,
     seen: Seen | None = None,
 ) -> Iterator[Observer]:
-    """An observer that shows every event it is given, as `mode` says, until this ends.
+    """An observer that shows every event in the given mode.
 
-    `log` has the earlier events of a run that continues. `seen` tells what clients that are
-    elsewhere do now, and the view waits for them; None = they are on this machine.
+    `log` has the earlier events of a run that continues. `seen` returns what remote clients are
+    doing; None = the clients are on this machine.
     """
     if mode == "json":
         yield lambda _, entry: print(json.dumps(entry), flush=True)
@@ -50,7 +50,7 @@ def _plain(rounds: int) -> Observer:
 
 
 def plain_line(event: str, facts: Facts, *, rounds: int) -> str:
-    """The event as one line for people; an event without a phrase shows its facts."""
+    """The event as one readable line; an event without a phrase shows its facts."""
     phrase = _LINES.get(event)
     if phrase is None:
         pairs = (f"{key}={value}" for key, value in facts.items() if key not in ("time", "event"))

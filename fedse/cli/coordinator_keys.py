@@ -23,9 +23,9 @@ def renew(
     days: Annotated[int, Parameter(help="How long the new certificate is valid.")] = 365,
     new_key: Annotated[bool, Parameter(help="Replace the server's private key as well.")] = False,
 ) -> None:
-    """Give the server a new certificate; sites trust it already and need nothing.
+    """Give the server a new certificate; sites already trust it and need not act.
 
-    A running server takes it over by itself, and the round goes on.
+    A running server picks it up, and the round continues.
 
     Example: fedse federation renew --dir federation
     """
@@ -45,11 +45,11 @@ def pardon(
     /,
     *,
     dir_: Folder = HERE,
-    reason: Annotated[str, Parameter(help="Why; it is written into the ledger.")] = "",
+    reason: Annotated[str, Parameter(help="The reason; it is recorded in the ledger.")] = "",
 ) -> None:
-    """End a site's quarantine: it is asked again from the next round on.
+    """End a site's quarantine: it takes part again from the next round.
 
-    Its earlier strikes no longer count, and the ledger says so. New ones do.
+    Its earlier strikes no longer count, and the ledger records that. New ones count.
 
     Example: fedse federation pardon north --reason "wrong version, upgraded"
     """
@@ -65,17 +65,17 @@ def pardon(
 
 
 def effect(federation: "Federation") -> str:
-    """When a change of the list takes effect; at once where the server runs."""
+    """When a change to the list takes effect: at once if the server is running."""
     from fedse.flower.ops.serve_federation import sync_nodes
 
     if sync_nodes(federation):
         return ", effective now"
     start = f"fedse federation start --dir {federation.path}"
-    return f"; the server is not running, this takes effect with: {start}"
+    return f"; the server is not running, so this takes effect with: {start}"
 
 
 def expiries(federation: "Federation") -> dict[str, Callable[[], float]]:
-    """When each certificate of the federation expires, read anew at each call."""
+    """When each certificate of the federation expires, read at each call."""
     from fedse.federation.keys import valid_until
 
     files = {"server": federation.identity.certificate, "authority": federation.identity.ca}

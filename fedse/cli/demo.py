@@ -48,6 +48,6 @@ def introduction(config: Config) -> str:
     text = (
         f"{clients} clients ({worlds}) improve one small agent together, in {config.run.rounds} "
         f"rounds on this CPU. In each round every client plays {rollout} games, learns from those "
-        "it solved and sends only its adapter. Nothing leaves this machine."
+        "that succeed and sends only its adapter. Nothing leaves this machine."
     )
     return fill(text, min(get_terminal_size().columns, 100)) + "\n"

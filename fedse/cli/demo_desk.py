@@ -30,7 +30,7 @@ ALONE = "local-evolve"
 
 
 def desk_demo(*, seed: int, out: Path | None, mode: Mode) -> None:
-    """The shops have learned together and each alone; results, difference and a game are told."""
+    """The shops have learned together and alone; results, differences and one game are printed."""
     experiment = load_experiment("desk", settings={"run.seed": seed})
     require_model(experiment.config)
     print(introduction(experiment.config), file=sys.stderr)
@@ -50,7 +50,7 @@ def desk_demo(*, seed: int, out: Path | None, mode: Mode) -> None:
 
 
 def require_model(config: Config) -> None:
-    """The base model is on this machine, or the error says how it gets here."""
+    """The base model is on this machine, or the error says how to get it."""
     try:
         base_path(config.model.base)
     except MachineError as error:
@@ -68,7 +68,7 @@ def introduction(config: Config) -> str:
         f"The shops {names} improve one agent together: it serves customers with tools, by the "
         f"rules of each shop. The model is {config.model.base}, on this CPU. In each of "
         f"{config.run.rounds} rounds a shop sends only its adapter. Then each shop does the same "
-        "alone, for comparison. Expect a quarter of an hour on two free cores. Nothing leaves "
+        "alone, for comparison. This takes about 15 minutes on two free cores. Nothing leaves "
         "this machine."
     )
     return fill(text, min(get_terminal_size().columns, 100)) + "\n"

@@ -1,4 +1,4 @@
-"""How this process may show things: redraw or not, and libraries that keep quiet meanwhile."""
+"""How output is shown: live, plain or JSON; and settings that keep libraries quiet."""
 
 import os
 from collections.abc import Mapping, MutableMapping

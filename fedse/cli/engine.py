@@ -33,15 +33,15 @@ def start(
     /,
     *,
     host: Annotated[
-        str, Parameter(help="The address it listens at; anybody who reaches it can change it.")
+        str, Parameter(help="The address it listens on; anyone who reaches it can change it.")
     ] = "127.0.0.1",
-    port: Annotated[int, Parameter(help="The port it listens at.")] = 8123,
+    port: Annotated[int, Parameter(help="The port it listens on.")] = 8123,
     logs: Annotated[Path, Parameter(help="The folder its output is kept in.")] = Path("engine"),
 ) -> None:
     """Start a vLLM server for this experiment and keep it running until Ctrl-C.
 
-    The interpreter is that of engine.python, in whose environment vLLM is installed. One that
-    dies is started again.
+    engine.python is the interpreter of the environment in which vLLM is installed. If the server
+    dies, it is restarted.
 
     Example: fedse engine start my.toml --port 8123
     """
@@ -66,9 +66,9 @@ def check(
     url: Annotated[str | None, Parameter(help="The server's address; default: engine.url.")] = None,
     json: Json = False,
 ) -> None:
-    """Check a server that runs: its model, its tokens, and that adapters really act.
+    """Check a running server: its model, its tokens, and that adapters take effect.
 
-    It puts two adapters into the server and takes them out again. The exit code is 3 if a check
+    It loads two adapters into the server and unloads them again. The exit code is 3 if a check
     fails.
 
     Example: fedse engine check my.toml --url http://127.0.0.1:8123

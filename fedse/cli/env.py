@@ -19,7 +19,7 @@ from fedse.plugins import ENVS, missing_packages
 from fedse.suggest import closest
 from fedse.types import Split, Task
 
-# As many as a person reads before typing one.
+# As many as a person will read before typing one.
 MOST_ACTIONS = 40
 
 app = App(name="env", help_format="plaintext", help_epilogue="")
@@ -134,7 +134,7 @@ def play(
 
 
 def _ending(step: Step) -> str:
-    return "solved" if step.success else "not solved"
+    return "success" if step.success else "no success"
 
 
 def _read_action(env: Env) -> str | None:

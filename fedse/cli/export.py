@@ -1,4 +1,4 @@
-"""`fedse export`: episodes, results and adapters of a run in forms other tools read."""
+"""`fedse export`: a run's episodes, results and adapters in formats that other tools read."""
 
 import json as json_format
 import os
@@ -73,7 +73,7 @@ def trajectories(
     rows = _rows(place, chosen)
     if to == "parquet":
         _require_new(out)
-        # Before it is written: a copy that nobody knows of cannot be deleted.
+        # Recorded first: a copy that nobody knows about cannot be deleted.
         note_export(chosen, out, clock=time.time)
         written = write_parquet(rows, out)
         print(f"{counted(written, 'episode')} in {out}")
@@ -145,7 +145,7 @@ def _rows(place: Place, chosen: list[StoredEpisode]) -> Iterator[dict[str, Any]]
             hint="set buffer.keep_played = true, or export those learned from with --kept",
         )
     if lacking:
-        note = f"{counted(lacking, 'episode')} left out, their text was not kept"
+        note = f"{counted(lacking, 'episode')} omitted because their text was not kept"
         print(f"{note} (buffer.keep_played = false)", file=sys.stderr)
 
 

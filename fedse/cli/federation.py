@@ -1,4 +1,4 @@
-"""`fedse federation`: make one, invite its sites, start it, see who answered."""
+"""`fedse federation`: create one, invite its sites, start it, see who answered."""
 
 import secrets
 import sys
@@ -41,17 +41,17 @@ def create(
     /,
     *,
     out: Annotated[Path, Parameter(help="The new folder.")] = HERE,
-    host: Annotated[str, Parameter(help="Name or address by which sites reach the server.")],
+    host: Annotated[str, Parameter(help="Name or address at which sites reach the server.")],
     port: Annotated[int, Parameter(help="The only port that sites must reach.")] = PROXY_PORT,
     link_port: Annotated[
         int, Parameter(help="Port of the SuperLink on the loopback address.")
     ] = LINK_PORT,
     spare: Annotated[
-        int, Parameter(help="Places for sites that nobody can name yet: spare-1, spare-2, ...")
+        int, Parameter(help="Places for sites that are not known yet: spare-1, spare-2, ...")
     ] = 0,
     set_: Set = [],  # noqa: B006  only read
 ) -> None:
-    """Make authority, certificate, list of sites, run and nginx configuration; start nothing.
+    """Create authority, certificate, list of sites, run and nginx configuration; start nothing.
 
     Example: fedse federation create my.toml --out federation --host fed.example.org
     """
@@ -103,7 +103,7 @@ def invite(
         federation, site, nonce=secrets.token_hex(16), now=int(time.time()), hours=hours
     )
     todo = f"send this file to {site} over a private channel"
-    print(f"{file}\n{todo}: whoever holds it can enrol in its place")
+    print(f"{file}\n{todo}: anyone who holds it can enrol in its place")
 
 
 @app.command
@@ -139,7 +139,7 @@ def enrol(
 
 @app.command
 def revoke(site: SiteName, /, *, dir_: Folder = HERE) -> None:
-    """Remove a site's key from the list for good; a running SuperLink cuts the site off at once.
+    """Remove a site's key permanently; a running SuperLink disconnects the site at once.
 
     Example: fedse federation revoke clinic-a
     """
@@ -166,10 +166,10 @@ def start(
     json: Json = False,
     plain: Plain = False,
 ) -> None:
-    """Serve the sites and run all rounds; after a stop or a crash, continue after the last one.
+    """Serve the sites and run all rounds; after a stop or a crash, continue from the last one.
 
-    Whatever ends on the way is started again, including the round loop. Stderr has the address
-    of a page that shows who is connected and doing what.
+    Any process that ends early is restarted, including the round loop. The address of a page that
+    shows who is connected and doing what is printed on stderr.
     Example: fedse federation start --wait 1800
     """
     require_flower()
@@ -199,7 +199,7 @@ def start(
 
 def print_aside(line: str) -> None:
     """The line is on stderr; stdout is for results."""
-    # What is being looked after must not end because nobody can be told, as on a full disk.
+    # A full disk or a closed terminal must not stop what is being watched.
     with suppress(OSError):
         print(line, file=sys.stderr, flush=True)
 

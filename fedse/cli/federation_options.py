@@ -1,4 +1,4 @@
-"""What the commands of a coordinator have in common."""
+"""Options and checks that the coordinator's commands share."""
 
 from pathlib import Path
 from typing import Annotated

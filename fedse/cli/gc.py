@@ -1,4 +1,4 @@
-"""`fedse gc`: give back the disk that nothing needs any more."""
+"""`fedse gc`: free disk space that nothing needs any more."""
 
 import json as json_format
 import os
@@ -28,7 +28,7 @@ Rounds = Annotated[
 Answers = Annotated[
     int | None, Parameter(help="Answers whose adapters a site keeps; default: storage.answers.")
 ]
-DryRun = Annotated[bool, Parameter(help="Only say what would be removed.")]
+DryRun = Annotated[bool, Parameter(help="Only show what would be removed.")]
 
 
 def gc_verb(
@@ -40,7 +40,7 @@ def gc_verb(
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
-    """Old adapters, leftovers and free pages are gone; all that a resume needs is still there."""
+    """Old adapters, leftovers and free pages are gone; everything a resume needs is kept."""
     for name, kept in (("--rounds", rounds), ("--answers", answers)):
         if kept is not None and kept != 0 and kept < LEAST_KEPT:
             raise ConfigError(f"{name} must be 0 (all) or at least {LEAST_KEPT}, got {kept}")
@@ -88,7 +88,7 @@ def _superlink(database: Path, *, dry_run: bool) -> list[Freed]:
 
 @contextmanager
 def _idle(folder: Path, command: str) -> Iterator[None]:
-    """Nobody works in `folder` meanwhile."""
+    """No other process works in `folder` meanwhile."""
     busy = f"{folder} is in use by `{command}`"
     with locked(
         folder, busy=busy, hint=f"stop it (Ctrl-C, or its service), then: fedse gc {folder}"

@@ -13,9 +13,9 @@ from cyclopts import Parameter
 from fedse.adapters.base import FETCHED, SHIPPED, base_path
 from fedse.errors import ConfigError, MachineError, boundary
 
-# Templates end in this, so that no tool takes them for code or settings of the package.
+# The suffix of templates, so that no tool mistakes them for code or settings of the package.
 SUFFIX = ".template"
-# What the templates call the folder and the base model.
+# Placeholders in the templates for the folder and the base model.
 NAME, BASE = "my-agent", "BASE"
 
 
@@ -33,8 +33,8 @@ def init_verb(
     for command, about in (
         *_get_model(base),
         (f"cd {folder}", ""),
-        ("fedse env check env:MyEnv", "does the environment keep its contract?"),
-        ("fedse run fedse.toml --dry-run", "can it run here, does everything fit?"),
+        ("fedse env check env:MyEnv", "does the environment meet its contract?"),
+        ("fedse run fedse.toml --dry-run", "can it run here, and how long will it take?"),
         ("fedse run fedse.toml", "improve an agent in it"),
         ("fedse env play env:MyEnv", "play it yourself"),
     ):
@@ -50,7 +50,7 @@ def _get_model(base: str) -> list[tuple[str, str]]:
 
 
 def scaffold(folder: Path, *, base: str = FETCHED[0]) -> list[Path]:
-    """All template files are in `folder`, under its name; nothing that was there is touched.
+    """All template files are in `folder`, under its name; existing files are left alone.
 
     A world in the few words that the shipped models know, or in plain English for other models.
     """

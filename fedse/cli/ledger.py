@@ -1,7 +1,7 @@
-"""`fedse ledger`: check that a record of rounds is as it was written, and print it.
+"""`fedse ledger`: verify that a record of rounds is unchanged, and print it.
 
-Reads the ledger and the database beside it and changes neither. A ledger may come from another
-party, so nothing of it reaches the terminal unescaped.
+Reads the ledger and the database beside it, and changes neither. A ledger may come from another
+party, so all of it is escaped before it reaches the terminal.
 """
 
 import json as json_format
@@ -36,10 +36,10 @@ UNSIGNED = "unsigned: anyone who can write this file can replace it"
 
 @app.command
 def verify(place: Place = "last", /, *, key: Key = None, json: Json = False) -> None:
-    """Find the first line that is not as it was written, or is missing.
+    """Find the first line that was changed or is missing.
 
-    Without --key a ledger is trusted to name its own key, and the ledgers of clients in the same
-    folder are verified too. Give the head to the other parties: with it they notice a ledger
+    Without --key the key named in the ledger is trusted, and the ledgers of clients in the same
+    folder are verified too. Give the head to the other parties: it lets them detect a ledger
     that was shortened or rewritten.
 
     Example: fedse ledger verify last
@@ -84,14 +84,14 @@ def _ledgers(place: str) -> list[Path]:
     paths = ledgers_in(folder)
     if not paths:
         raise StoreError(
-            f"{folder} has no ledger: no round was started there since ledgers are kept",
+            f"{folder} has no ledger: no round has been started there by a version that keeps one",
             hint="the next round started there writes one",
         )
     return paths
 
 
 def _own_ledger(place: str) -> Path:
-    """The one ledger a key can be meant for: that of the run or home itself."""
+    """The only ledger that a key can belong to: that of the run or home itself."""
     first, *others = _ledgers(place)
     if others and any(path.parent.parent == first.parent.parent for path in others):
         raise ConfigError(
@@ -117,7 +117,7 @@ def _describe(verdict: Verdict) -> str:
     key = verdict.began["key"]
     end = f"nothing in {verdict.compared} is missing here"
     if not verdict.compared:
-        end = "the end cannot be checked alone: compare the head with another party's"
+        end = "the end cannot be verified here: compare the head with another party's"
     return "\n".join(
         (
             f"{_owner(verdict)}: {', '.join(_counts(verdict.entries))}",
@@ -234,5 +234,5 @@ def _short(digest: str | None) -> str:
 
 
 def _safe(text: str) -> str:
-    """Control characters are shown, not obeyed."""
+    """Control characters are shown as escapes."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

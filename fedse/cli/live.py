@@ -51,7 +51,7 @@ class LiveColumn(NamedTuple):
     width: int
 
 
-# In the order they are given up when the window is narrow, the last one first.
+# In a narrow window the last ones are left out first.
 COLUMNS = (
     LiveColumn("success", "success", 7),
     LiveColumn("held_out", "held-out", 10),
@@ -76,7 +76,7 @@ def draw(board: Board, *, width: int, height: int, symbols: bool) -> RenderableT
             total=board.rounds,
             completed=_rounds_done(board),
             width=min(width, 60),
-            # Rich's own colour of an unfinished bar is that of an error.
+            # Rich's default colour for an unfinished bar looks like an error.
             complete_style="cyan",
             finished_style="green",
         )
@@ -155,7 +155,7 @@ def live_view(
     log: Path | None = None,
     seen: Seen | None = None,
 ) -> Iterator[Observer]:
-    """An observer whose events are seen on stderr at once; the last state stays on the screen."""
+    """An observer that draws events on stderr as they come; the last state stays on the screen."""
     console, board = Console(stderr=True), board_of(config, log=log, seen=seen)
     symbols = (sys.stderr.encoding or "").lower().startswith("utf")
 

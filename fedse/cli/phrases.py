@@ -1,4 +1,4 @@
-"""Numbers, times and names as people say them."""
+"""Numbers, times and names as people write them."""
 
 import time
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def megabytes(count: float) -> str:
-    """Bytes as MB: two decimals below 10 MB, none from there on."""
+    """Bytes as MB, with two decimals below 10 MB and none above."""
     return f"{count / 1e6:.2f} MB" if count < 1e7 else f"{count / 1e6:.0f} MB"
 
 

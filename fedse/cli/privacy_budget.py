@@ -1,4 +1,4 @@
-"""`fedse privacy budget`: what adapters that left a site may tell about one of its units."""
+"""`fedse privacy budget`: what the adapters sent by a site may reveal about one of its units."""
 
 import json as json_format
 import os
@@ -19,7 +19,7 @@ from fedse.store.buffer_key import seal_for
 
 
 def budget(*, home: HomeOption = HERE, json: Json = False) -> None:
-    """Show what was spent of the site's privacy budget, for what, and what is left.
+    """Show how much of the site's privacy budget is spent, on what, and what is left.
 
     The budget is that of [privacy] in site.toml. It counts over all experiments and is never reset.
 

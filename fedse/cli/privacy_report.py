@@ -51,7 +51,7 @@ def report(
 ) -> None:
     """Write one printable page: what leaves, rules, redaction, encryption, erasures, ledger.
 
-    It holds no text of an episode and no name of a person, so it can be filed or handed on.
+    It contains no text of an episode and no person's name, so it can be filed or passed on.
 
     Example: fedse privacy report privacy.html
     """
@@ -123,7 +123,7 @@ def last_audit(entries: Sequence[Entry]) -> dict[str, object]:
     line, entry = audits[-1]
     result, worst = entry.result, entry.result.worst
     if not result.attacks:
-        return {"result": f"{result.lessons} lessons are too few to tell, so nothing left"}
+        return {"result": f"{result.lessons} lessons are too few for an audit, so nothing was sent"}
     failed = ", ".join(result.failed_controls)
     when = next(_when(one.time) for one in entries if one.line == line)
     return {
@@ -134,7 +134,7 @@ def last_audit(entries: Sequence[Entry]) -> dict[str, object]:
         "lessons recognised at 1 % false alarms": f"{worst.tpr:.3f}",
         "bits of a planted secret": f"{worst.bits:.1f} (1.4 is chance, 12 is all)",
         "controls": f"failed: {failed}" if failed else "as expected",
-        "verdict": "passed" if entry.passed else "did not pass, so the answer stayed here",
+        "verdict": "passed" if entry.passed else "did not pass, so the answer was not sent",
     }
 
 

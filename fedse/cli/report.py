@@ -1,4 +1,4 @@
-"""`fedse report RUN...`: one HTML file that shows what happened, to look at or to send on."""
+"""`fedse report RUN...`: one HTML file that shows what happened, to read or to share."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""`fedse reproduce TABLE`: make a table of the docs again, from pinned settings and seeds."""
+"""`fedse reproduce TABLE`: recompute a table of the docs, from pinned settings and seeds."""
 
 import os
 import sys
@@ -44,18 +44,18 @@ def reproduce_verb(
     quick: Annotated[bool, Parameter(help="Fewer arms, one seed.")] = False,
     seeds: Annotated[int | None, Parameter(help="How many; quick 1, else the table's.")] = None,
     first_seed: Annotated[
-        int, Parameter(help="Of the published ones 0; a trial takes others.")
+        int, Parameter(help="The published tables start at 0; use another for a trial.")
     ] = 0,
     set_: Set = [],  # noqa: B006  only read
     jobs: Annotated[int | None, Parameter(help="Processes; default one per core.")] = None,
     out: Annotated[Path | None, Parameter(help="Folder for runs and results.")] = None,
     json: Annotated[bool, Parameter(help="Print the result file.", show_default=False)] = False,
 ) -> None:
-    """The table is printed beside the expected one and is in a file; a stopped one continues."""
+    """The table is printed beside the expected one and saved; after a stop it continues."""
     if table not in TABLES:
         near = closest(table, list(TABLES))
         raise ConfigError(
-            f"there is no table {table!r}, known are {', '.join(TABLES)}",
+            f"there is no table {table!r}; expected one of {', '.join(TABLES)}",
             hint=f"did you mean {near!r}?" if near else "",
         )
     count = seeds if seeds is not None else QUICK_SEEDS if quick else TABLES[table].seeds

@@ -28,7 +28,7 @@ def print_result(result: RunResult, mode: Mode) -> None:
 
 
 def result_json(result: RunResult) -> dict[str, Any]:
-    """Held-out success before the first and after the last committed round, and where things lie.
+    """Held-out success before the first and after the last committed round, and the paths.
 
     Only clients measured both times are compared.
     """

@@ -1,4 +1,4 @@
-"""`fedse resume RUN`: go on after the last committed round."""
+"""`fedse resume RUN`: continue after the last committed round."""
 
 import sys
 from typing import Annotated
@@ -23,7 +23,7 @@ def resume_verb(
     json: Json = False,
     plain: Plain = False,
 ) -> None:
-    """The run has all its rounds; the result is the same as without the stop."""
+    """All rounds are committed; the result is the same as without the interruption."""
     path = find_run(run, running.root_of(None))
     mode = mode_of(sys.stderr, json=json, plain=plain)
     config, log = run_config(path), path / "events.jsonl"

@@ -1,4 +1,4 @@
-"""`fedse runs`: every run on this machine, what became of it, and what it gained."""
+"""`fedse runs`: every run on this machine, how it ended, and what it gained."""
 
 import json as json_format
 from pathlib import Path

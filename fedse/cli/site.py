@@ -1,4 +1,4 @@
-"""`fedse site`: join a federation, see what would leave, take part, pause, look back."""
+"""`fedse site`: join a federation, preview what would leave, take part, pause, review."""
 
 import json as json_format
 import re
@@ -48,7 +48,7 @@ def join(
     option: Options = [],  # noqa: B006  only read
     base: Annotated[str | None, Parameter(help="Folder of the base model, if not shipped.")] = None,
     fingerprint: Annotated[
-        str, Parameter(help="Of the coordinator's key, as they read it to you.")
+        str, Parameter(help="Fingerprint of the coordinator's key, as they read it to you.")
     ] = "",
 ) -> None:
     """Check an invitation, make the site's key and its rules; nothing is sent.
@@ -151,10 +151,10 @@ app.command(status)
 
 @app.command
 def rotate(*, home: HomeOption = HERE) -> None:
-    """Make a new key for this site, and a request to the coordinator to accept it.
+    """Create a new key for this site and a request that asks the coordinator to accept it.
 
-    Nothing is sent. The site works with the old key until the request is accepted, and then goes
-    over to the new one by itself. If the old key may be stolen, ask to be revoked instead.
+    Nothing is sent. The site uses the old key until the request is accepted, and then switches to
+    the new one. If the old key may have been stolen, ask to be revoked instead.
 
     Example: fedse site rotate --home site
     """
@@ -166,7 +166,7 @@ def rotate(*, home: HomeOption = HERE) -> None:
     begin_rotation(opened)
     accept = f"fedse federation enrol {opened.card.site}-rotation.json"
     print(f"send     {home / 'rotation.json'} to the coordinator, who accepts it with: {accept}")
-    print(f"next     fedse site start --home {home}, unless it runs already")
+    print(f"next     fedse site start --home {home}, unless it is already running")
 
 
 @app.command
@@ -176,14 +176,15 @@ def adapter(
     out: Annotated[Path, Parameter(help="The new folder; PEFT and vLLM load it.")],
     games: Annotated[int, Parameter(help="Validation games each candidate plays.")] = 200,
     risk: Annotated[
-        float, Parameter(help="Greatest probability of an adapter worse than working alone.")
+        float,
+        Parameter(help="Highest probability of an adapter worse than working alone."),
     ] = 0.05,
     json: Json = False,
 ) -> None:
     """Export the adapter that serves this site best: shared, personal, or made without others.
 
-    All play the site's validation games. One of the federation is exported only if it is better
-    than what the site's own data give alone, beyond doubt; nothing leaves the site.
+    All candidates play the site's validation games. An adapter of the federation is exported only
+    if it is significantly better than one trained on the site's own data. Nothing leaves the site.
 
     Example: fedse site adapter --out best --games 200
     """
@@ -210,7 +211,7 @@ def _print_choice(chosen: "ChosenAdapter", out: Path, risk: float, *, json: bool
         return
     for name, won in choice.won.items():
         better = f"  better than alone: p {p_text(choice.p[name])}" if name in choice.p else ""
-        print(f"{name:<9} won {won} of {chosen.games}{better}")
+        print(f"{name:<9} {won} of {chosen.games} succeeded{better}")
     print(
         f"exported {choice.name} to {out}; worse than alone with a probability of {risk:g} at most"
     )

@@ -1,4 +1,4 @@
-"""What the commands of a site have in common."""
+"""Options that the site's commands share."""
 
 from contextlib import AbstractContextManager
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`fedse site start`: take part, and say what happens."""
+"""`fedse site start`: take part, and report what happens."""
 
 import sys
 import time
@@ -16,7 +16,7 @@ Tell = Callable[[str], None]
 def start(*, home: HomeOption = HERE, plain: Plain = False) -> None:
     """Take part: the site's worker and its node run until Ctrl-C.
 
-    The console says whether the server is reached, and if not why, and each stage of a round.
+    The console shows whether the server can be reached, why not, and each stage of a round.
 
     Example: fedse site start --home site
     """
@@ -37,7 +37,7 @@ def start(*, home: HomeOption = HERE, plain: Plain = False) -> None:
 
 @contextmanager
 def site_screen(*, plain: bool) -> Iterator[tuple[Tell, Tell]]:
-    """How a line is told, and how what is true now is shown; in plain lines nothing is redrawn."""
+    """How to print a line and how to show the current state, which plain output leaves out."""
     if plain:
         yield print_aside, lambda now: None
         return
@@ -47,7 +47,7 @@ def site_screen(*, plain: bool) -> Iterator[tuple[Tell, Tell]]:
     with console.status("connecting") as status:
 
         def tell(line: str) -> None:
-            # A terminal that is gone must not end the site.
+            # A terminal that was closed must not stop the site.
             with suppress(OSError):
                 at = time.strftime("%H:%M:%S")
                 console.print(f"{at} {line}", markup=False, soft_wrap=True)

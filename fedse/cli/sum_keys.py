@@ -1,4 +1,4 @@
-"""`fedse privacy keys`: whose public keys a secure sum believes in."""
+"""`fedse privacy keys`: the public keys that a secure sum trusts."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -63,7 +63,7 @@ def _coordinator(folder: Path) -> tuple[Path, Sequence[str]]:
 
 
 def parse_keys(given: Sequence[str], *, members: Sequence[str]) -> dict[str, str]:
-    """The key of every member; one that is missing, strange or twice is refused."""
+    """The key of every member; a missing, unknown or repeated member is refused."""
     pairs = [one.partition("=")[::2] for one in given]
     told = dict(pairs)
     if len(told) != len(pairs) or set(told) != set(members):

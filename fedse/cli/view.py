@@ -1,4 +1,4 @@
-"""`fedse view [RUN]`: what the agents saw and said, from the client folders on this machine."""
+"""`fedse view [RUN]`: what the agents saw and said, from the clients' folders on this machine."""
 
 import json as json_format
 import sys
@@ -34,7 +34,7 @@ TaskId = Annotated[str | None, Parameter(help="Only this task.")]
 
 # Episodes printed below a summary, and those printed when options select them.
 FEW, SOME = 3, 10
-LEGEND = "kept: learned from. held-out: played by the adapter the round starts with."
+LEGEND = "ok: succeeded. kept: learned from. held-out: played by the adapter the round starts with."
 NOT_KEPT = (
     "to keep the text of all episodes from now on, set buffer.keep_played = true in the experiment "
     "file; the text of episodes that were learned from is always kept"
@@ -57,7 +57,7 @@ def view_verb(
     json: Json = False,
     plain: Plain = False,
 ) -> None:
-    """The summary and the newest episodes are on stdout, or those that match, in full."""
+    """The summary and the newest episodes, or those that match, are on stdout in full."""
     place = find_place(run, root_of(None))
     episodes = list_episodes(place)
     wanted = Wanted(round, client, env, outcome, split, task)

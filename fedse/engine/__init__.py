@@ -1,1 +1,1 @@
-"""A vLLM server as what acts: adapters go in under their digest, tokens come out as sampled."""
+"""A vLLM server that acts: adapters are loaded under their digest, tokens come back as sampled."""

@@ -1,4 +1,4 @@
-"""Is a server what this experiment needs: its model, its tokens, and adapters that really act?"""
+"""Does a server fit this experiment: its model, its tokens, and adapters that take effect?"""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ PROBE = "Which tools do you have, and what would you try first in a room with th
 CLOSE = 0.15
 """Nats by which log-probabilities of one model may differ on average, bfloat16 against float32."""
 NOISE = 0.05
-"""Standard deviation of what makes an adapter act; more than training ever adds."""
+"""Standard deviation of the test adapters' weights; larger than training ever makes them."""
 
 
 class EngineCheck(NamedTuple):
@@ -37,13 +37,13 @@ def check_engine(
     acting: ActingAdapters,
     expected: Sequence[float],
 ) -> Iterator[EngineCheck]:
-    """What was found, one after another; the first that fails is the last.
+    """The findings one by one, ending with the first failure.
 
     `expected` are the log-probabilities this machine's base model gives to the probe's tokens.
     """
     if not client.answers():
         start = "start one (fedse engine start EXPERIMENT), or correct engine.url"
-        yield EngineCheck(False, f"nobody answers at {client.url}", start)
+        yield EngineCheck(False, f"no server answers at {client.url}", start)
         return
     yield EngineCheck(True, f"a server answers at {client.url}")
     prompt = probe(encoder)
@@ -53,7 +53,7 @@ def check_engine(
         began = perf_counter()
         first = acting.sample(zero, prompt, how).ids
         seconds = perf_counter() - began
-        yield EngineCheck(True, f"token ids in and out; an adapter is in after {seconds:.1f} s")
+        yield EngineCheck(True, f"token ids in and out; loading an adapter takes {seconds:.1f} s")
         given = client.prompt_logprobs(_name_of(client, zero), prompt)
         yield _same_model(given, expected)
         other = acting.sample(loud, prompt, how).ids
@@ -64,22 +64,22 @@ def check_engine(
     if other == first:
         yield EngineCheck(False, "two different adapters give the same answer", _settings(config))
         return
-    yield EngineCheck(again == first, "two adapters answer differently, each as before")
+    yield EngineCheck(again == first, "two adapters answer differently, each consistently")
 
 
 def probe(encoder: Encoder) -> tuple[int, ...]:
-    """The tokens both sides compute log-probabilities of."""
+    """The tokens for which both sides compute log-probabilities."""
     return encoder.context(Dialogue("", (), PROBE))
 
 
 def own_logprobs(base: Path, spec: AdapterSpec, prompt: Sequence[int]) -> list[float]:
-    """What the base model on this machine gives to each token of `prompt` but the first."""
+    """This machine's log-probability for each token of `prompt` but the first."""
     import torch
 
     from fedse.agent.loaded import load_base
 
     loaded = load_base(base)
-    # One that changes nothing: whatever was merged before is gone.
+    # An adapter that changes nothing, so that nothing merged earlier remains.
     loaded.merge(initial_adapter(spec, seed=0))
     with torch.inference_mode():
         logits = loaded.model(torch.tensor([list(prompt)])).logits[0]
@@ -93,7 +93,7 @@ def _same_model(given: Sequence[float], expected: Sequence[float]) -> EngineChec
     if off <= CLOSE:
         return EngineCheck(True, f"its base model is the one on this machine: {figure}")
     return EngineCheck(
-        False, f"its base model is another one: {figure}, expected at most {CLOSE}", "--model"
+        False, f"its base model is a different one: {figure}, expected at most {CLOSE}", "--model"
     )
 
 

@@ -1,7 +1,7 @@
-"""What is said to a vLLM server over HTTP: token ids in, token ids out, and adapters by name.
+"""The HTTP calls to a vLLM server: token ids in, token ids out, and adapters by name.
 
 The server runs in its own process and its own Python environment; nothing of it is imported here.
-A server that is starting, or was killed and starts again, is asked again until its patience ends.
+Requests to a server that is starting or restarting are retried until engine.patience is over.
 """
 
 import os
@@ -20,7 +20,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 CONNECT_SECONDS = 5.0
 URL_VARIABLE = "FEDSE_ENGINE_URL"
 """Where processes of a run find the server that was started for it."""
-# What a server answers while it starts or because it died in the middle of a request.
+# Status codes of a server that is starting or died in the middle of a request.
 PASSING = {500, 502, 503, 504}
 QUOTED = 300
 """Characters of a server's answer that an error quotes."""
@@ -34,9 +34,9 @@ class Sampling(NamedTuple):
     end_id: int
     """The token that ends an action."""
     seed: int | None
-    """None = the server draws as it likes."""
+    """None = the server chooses."""
     to_the_end: bool = False
-    """Draw all new_tokens, whatever they are: equal work for a benchmark."""
+    """Always draw new_tokens tokens: equal work for a benchmark."""
     shape: Shape | None = None
     """What the tokens must spell."""
 
@@ -46,7 +46,7 @@ class Sampled(NamedTuple):
 
     ids: tuple[int, ...]
     weights: tuple[str, ...] = ()
-    """Every version of the weights that took part; empty where the model's name says it."""
+    """Every version of the weights that was used; empty where the model's name identifies them."""
 
 
 class EngineClient:
@@ -67,7 +67,7 @@ class EngineClient:
         self._http.close()
 
     def answers(self) -> bool:
-        """Whether the server is there and ready, asked once."""
+        """Whether the server is ready; asked once."""
         try:
             return self._http.get("/health", timeout=CONNECT_SECONDS).is_success
         except httpx.TransportError:
@@ -121,7 +121,7 @@ class EngineClient:
         self._send("POST", "/v1/load_lora_adapter", {"lora_name": name, "lora_path": folder})
 
     def unload_lora(self, name: str) -> None:
-        """Nothing answers to `name`; also true if nothing did before."""
+        """No adapter answers to `name`, even if none did before."""
         path = "/v1/unload_lora_adapter"
         answer = self._request("POST", path, {"lora_name": name})
         if answer.status_code not in (httpx.codes.BAD_REQUEST, httpx.codes.NOT_FOUND):
@@ -132,15 +132,15 @@ class EngineClient:
         return str(self._send("GET", "/weight_info").json()["weight_version"])
 
     def replace_weights(self, folder: str, version: str) -> None:
-        """The server computes with the weights in `folder` and calls them `version`.
+        """The server uses the weights in `folder` and calls them `version`.
 
-        Requests under way were finished with the weights before; what was remembered of their
-        prompts is forgotten.
+        Requests in progress were finished with the previous weights, and the prefix cache is
+        empty.
         """
         self._send("POST", "/pause?mode=wait")
         try:
             reload = {"method": "reload_weights", "kwargs": {"weights_path": folder}}
-            # Until the new name holds, no name does: a reply in between has neither.
+            # Between the two names none is valid, so that no reply can claim either.
             self._send("POST", "/update_weight_version", {"new_version": "changing"})
             self._send("POST", "/collective_rpc", reload)
             self._send("POST", "/reset_prefix_cache")
@@ -149,7 +149,7 @@ class EngineClient:
             self._send("POST", "/resume")
 
     def sleep(self) -> None:
-        """The server has given back its GPU memory."""
+        """The server has released its GPU memory."""
         self._send("POST", "/sleep?level=1")
 
     def wake(self) -> None:
@@ -161,7 +161,7 @@ class EngineClient:
         return self._accepted(path, self._request(method, path, body))
 
     def _request(self, method: str, path: str, body: Mapping[str, Any] | None) -> httpx.Response:
-        """The server's answer, whatever it is, once it is one that will not change by waiting."""
+        """The server's first answer that waiting would not change."""
         trying = Retrying(
             retry=retry_if_exception(_passes),
             stop=stop_after_delay(self._patience),
@@ -181,7 +181,7 @@ class EngineClient:
             return trying(ask)
         except httpx.HTTPError as error:
             raise RunError(
-                f"the engine {self.url} gave no answer to {path} in {self._patience:g} s: "
+                f"the engine {self.url} did not answer {path} within {self._patience:g} s: "
                 f"{type(error).__name__}: {error}",
                 hint=f"fedse engine check EXPERIMENT --url {self.url}",
             ) from error
@@ -206,7 +206,7 @@ class EngineClient:
 
 
 def server_url(settings: EngineSection) -> str:
-    """Where the server is: the setting, or the one that was started for this run."""
+    """The server's address: the setting, or that of the server started for this run."""
     url = settings.url or os.environ.get(URL_VARIABLE, "")
     if not url.startswith(("http://", "https://")):
         raise ConfigError(
@@ -229,7 +229,7 @@ def _authorization(settings: EngineSection) -> dict[str, str]:
 
 
 def _sampling(how: Sampling) -> dict[str, Any]:
-    """All of it is said, or the server would fill in what the model's own folder recommends."""
+    """Every parameter is sent, or the server would use the defaults in the model's folder."""
     return {
         "temperature": how.temperature,
         "max_tokens": how.new_tokens,
@@ -252,7 +252,7 @@ def _token_ids(choice: Mapping[str, Any], url: str) -> tuple[int, ...]:
     ids = choice.get("token_ids")
     if not isinstance(ids, list) or not ids or not all(type(i) is int and i >= 0 for i in ids):
         raise RunError(
-            f"the engine {url} gave no token ids, got {ids!r:.100}",
+            f"the engine {url} returned no token ids, got {ids!r:.100}",
             hint=f"fedse engine check EXPERIMENT --url {url}",
         )
     return tuple(ids)

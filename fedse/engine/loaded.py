@@ -1,8 +1,8 @@
-"""Which adapter a server answers with: it is put in under its digest before it is asked for.
+"""Which adapter a server answers with: it is loaded under its digest before it is used.
 
-Every reply proves who gave it: with LoRA by the model's name, which is the adapter's digest and is
-never given twice; with merged weights by the version the server attaches to each piece of a reply.
-A server that has forgotten an adapter, because it was started again, is given it again.
+Every reply proves its origin: with LoRA by the model's name, which is the adapter's digest and is
+never reused; with merged weights by the version the server attaches to each piece of a reply.
+A server that has lost an adapter because it was restarted gets it again.
 """
 
 import os
@@ -22,9 +22,9 @@ from fedse.errors import RunError
 from fedse.types import Adapter
 
 KEPT = 2
-"""Adapters that live in a server at once: the one that acts and the one before it."""
+"""Adapters in a server at once: the one that acts and the one before it."""
 TRIES = 20
-"""How often an adapter is put in for one reply before the server is given up."""
+"""How many times an adapter is loaded for one reply before giving up on the server."""
 
 
 class ActingAdapters(Protocol):
@@ -35,7 +35,7 @@ class ActingAdapters(Protocol):
         ...
 
     def take_out(self) -> None:
-        """No adapter that was put in here is in the server."""
+        """No adapter loaded from here is left in the server."""
         ...
 
 
@@ -80,7 +80,7 @@ class LoraAdapters:
                 self._take_out(self._in.pop(0))
 
     def _is_in(self, adapter: Adapter) -> bool:
-        """Whether the server has it, whoever put it in; another one of that name is an error."""
+        """Whether the server has it; a different adapter of that name is an error."""
         folder = self._client.models().get(adapter.digest)
         file = Path(folder or "") / WEIGHTS
         if folder is None or not file.is_file():
@@ -89,7 +89,7 @@ class LoraAdapters:
             raise RunError(
                 f"the engine {self._client.url} answers to the name {adapter.digest} with "
                 f"another adapter, loaded from {folder}",
-                hint="restart the engine, and let nobody else load adapters into it",
+                hint="restart the engine, and make sure nobody else loads adapters into it",
             )
         return True
 
@@ -106,7 +106,7 @@ class LoraAdapters:
 
 
 def _holds(folder: Path, adapter: Adapter) -> bool:
-    """Whether the folder has the adapter's own bytes; one of an earlier process may be damaged."""
+    """Whether the folder has the adapter's exact bytes; an earlier process may have damaged it."""
     file = folder / WEIGHTS
     return file.is_file() and file.read_bytes() == adapter.to_bytes()
 
@@ -123,7 +123,7 @@ class MergedAdapters:
         self._client, self._folder, self._write = client, folder, write_merged
         self._lock = threading.Lock()
         self._newest = ""
-        """The digest that was put in last from here; another site may have replaced it since."""
+        """The digest that was last loaded from here; another site may have replaced it since."""
 
     def sample(self, adapter: Adapter, prompt: Sequence[int], how: Sampling) -> Sampled:
         if self._newest != adapter.digest:
@@ -136,12 +136,12 @@ class MergedAdapters:
         raise _lost(self._client.url, adapter.digest)
 
     def take_out(self) -> None:
-        """The next adapter replaces the one that is in; there is no server without weights."""
+        """Does nothing: the next adapter replaces the present one."""
 
     def _put_in(self, adapter: Adapter) -> None:
         with self._lock, _alone_with(self._client.url):
             self._newest = adapter.digest
-            # Another thread, or another site, may have done it meanwhile.
+            # Another thread or another site may already have done it.
             if self._client.weights_version() == adapter.digest:
                 return
             folder = self._folder / f"merged-{adapter.digest}-{os.getpid()}"
@@ -154,7 +154,7 @@ class MergedAdapters:
 
 @contextmanager
 def _alone_with(url: str) -> Iterator[None]:
-    """No other process of this machine changes the server's weights meanwhile."""
+    """No other process on this machine changes the server's weights meanwhile."""
     name = f"fedse-engine-{sha256(url.encode()).hexdigest()[:16]}.lock"
     file = os.open(Path(gettempdir()) / name, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o666)
     try:
@@ -166,7 +166,7 @@ def _alone_with(url: str) -> Iterator[None]:
 
 def _lost(url: str, digest: str) -> RunError:
     return RunError(
-        f"the engine {url} lost adapter {digest[:12]} {TRIES} times while it was asked",
-        hint="two sites with different adapters need an engine each when engine.adapters is "
-        "'merged'; else see the engine's log",
+        f"the engine {url} lost adapter {digest[:12]} {TRIES} times during a request",
+        hint="two sites with different adapters each need their own engine when "
+        "engine.adapters is 'merged'; otherwise see the engine's log",
     )

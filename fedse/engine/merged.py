@@ -26,7 +26,7 @@ def write_merged(base: Path, adapter: Adapter, folder: Path) -> None:
         for file in sorted(base.glob("*.safetensors")):
             merged = {}
             with safe_open(file, framework="pt") as weights:
-                for name in weights.keys():  # noqa: SIM118 (it is no dict)
+                for name in weights.keys():  # noqa: SIM118 (it is not a dict)
                     merged[name] = _merge(name, weights.get_tensor(name), tensors, adapter)
             save_file(merged, beside / file.name, metadata={"format": "pt"})
         for file in base.iterdir():

@@ -1,4 +1,4 @@
-"""Acts by asking a server: many threads may ask at once, and no dialogue waits for another."""
+"""A policy that asks a server; many threads may ask at once, and no dialogue waits for another."""
 
 import threading
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ class ServedPolicy:
         self._engine, self._encoder, self._adapter = engine, encoder, adapter
         self._temperature, self._context, self._new_tokens = temperature, context, new_tokens
         self._seeded, self._to_the_end = seeded, to_the_end
-        # A tokenizer is not made for two threads.
+        # Tokenizers are not thread-safe.
         self._encoding = threading.Lock()
 
     def act(self, dialogues: Sequence[Dialogue], *, seed: int) -> list[Reply | None]:

@@ -22,9 +22,9 @@ HOST = "127.0.0.1"
 LOOK_SECONDS = 0.5
 MODULE = "vllm.entrypoints.openai.api_server"
 BARE = "base"
-"""What the server calls the model without an adapter."""
+"""The server's name for the model without an adapter."""
 RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
-"""The LoRA ranks vLLM can make room for."""
+"""The maximum LoRA ranks that vLLM accepts."""
 
 
 def server_command(config: Config, base: Path, port: int, *, host: str = HOST) -> list[str]:
@@ -35,7 +35,7 @@ def server_command(config: Config, base: Path, port: int, *, host: str = HOST) -
     command += ["--dtype", settings.precision, "--max-model-len", str(rollout.context)]
     command += ["--max-num-seqs", str(settings.in_flight)]
     command += ["--kv-cache-memory-bytes", str(round(settings.memory * 1e9))]
-    # What the model's folder recommends for sampling is no part of the experiment.
+    # The sampling defaults in the model's folder are not part of the experiment.
     command += ["--generation-config", "vllm", "--uvicorn-log-level", "warning"]
     if settings.adapters == "lora":
         fitting = (room for room in RANKS if room >= config.model.rank)
@@ -52,7 +52,7 @@ def server_command(config: Config, base: Path, port: int, *, host: str = HOST) -
 
 
 def server_environment(config: Config, given: Mapping[str, str]) -> dict[str, str]:
-    """What the server needs to know besides its command line; it tells nobody that it runs."""
+    """The server's environment variables; usage statistics are off."""
     settings = config.engine
     cores = settings.cores or f"0-{(os.cpu_count() or 1) - 1}"
     variables = {
@@ -71,7 +71,7 @@ def server_environment(config: Config, given: Mapping[str, str]) -> dict[str, st
 
 @contextmanager
 def engine_if_needed(config: Config, logs: Path, *, tell: Tell) -> Iterator[None]:
-    """The engine of this experiment answers: one that runs already, or one that is started here."""
+    """The engine of this experiment is ready: a running one, or one started here."""
     settings = config.engine
     if settings.type == "in-process" or settings.url or os.environ.get(URL_VARIABLE):
         yield
@@ -84,9 +84,9 @@ def engine_if_needed(config: Config, logs: Path, *, tell: Tell) -> Iterator[None
 def running_engine(
     config: Config, base: Path, logs: Path, *, tell: Tell, host: str = HOST, port: int | None = None
 ) -> Iterator[str]:
-    """A server for this experiment answers at the address it yields, started again if it dies.
+    """A server for this experiment answers at the yielded address, and is restarted if it dies.
 
-    Processes started meanwhile find it too. Nothing of it runs afterwards.
+    Processes started meanwhile find it too. No process of it is left afterwards.
     """
     port = port or free_ports(1)[0]
     url = f"http://{host}:{port}"
@@ -108,7 +108,7 @@ def running_engine(
 
 
 class _Kept:
-    """A thread that looks after the server."""
+    """A thread that watches the server."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class _Kept:
         self._thread = threading.Thread(target=self._keep, daemon=True)
 
     def start(self) -> None:
-        """The server is ready; one that ends three times before that is an error."""
+        """The server is ready; it is an error if it ends three times before that."""
         self._thread.start()
         ready = wait_until(self._is_up, seconds=self._patience, every=LOOK_SECONDS)
         if not ready:
@@ -156,7 +156,7 @@ class _Kept:
 
 
 def interpreter(settings: EngineSection) -> str:
-    """The program that starts the server; an error where there is none."""
+    """The interpreter that starts the server, or an error if there is none."""
     if settings.python is None:
         raise ConfigError(
             "engine.type = 'vllm' needs engine.url (a server that you run) or engine.python (the "
@@ -166,7 +166,7 @@ def interpreter(settings: EngineSection) -> str:
     path = shutil.which(os.path.expanduser(settings.python))
     if path is None:
         raise MachineError(
-            f"engine.python = {settings.python!r} is no program that can be started",
+            f"engine.python = {settings.python!r} cannot be started: it is not a program",
             hint="fedse config explain engine.python",
         )
     return path

@@ -1,4 +1,4 @@
-"""What an environment is: text in, text out, a fixed task list, an explicit success flag.
+"""The environment interface: text in, text out, a fixed task list, an explicit success flag.
 
 Any class with these members is an environment; nothing is inherited. One instance plays one
 episode at a time, so a rollout makes one instance per open episode.
@@ -26,7 +26,7 @@ class Step(NamedTuple):
     success: bool = False
     """May be true only when `done` is."""
     valid: bool = True
-    """False = the text that was given held no action. It is counted, for the alarm about it."""
+    """False = the text contained no action; such replies are counted and can raise an alarm."""
 
 
 @runtime_checkable
@@ -42,7 +42,7 @@ class Env(Protocol):
         ...
 
     def reset(self, task: Task, *, seed: int) -> Step:
-        """Start the episode; nothing of an earlier episode remains."""
+        """Start the episode; nothing remains from an earlier one."""
         ...
 
     def step(self, action: str) -> Step:
@@ -57,7 +57,7 @@ class ExpertEnv(Env, Protocol):
     """An environment that can also show how it is done."""
 
     def actions(self) -> Sequence[str]:
-        """Some well-formed actions in the current state; what a random player chooses from."""
+        """Some well-formed actions in the current state, for a random player to choose from."""
         ...
 
     def expert(self) -> str:
@@ -67,20 +67,20 @@ class ExpertEnv(Env, Protocol):
 
 @runtime_checkable
 class HindsightEnv(Env, Protocol):
-    """An environment that can name other goals which an episode reached on its way."""
+    """An environment that can name other goals that an episode reached."""
 
     def reached(self, episode: Trajectory) -> Iterable[Task]:
-        """Training tasks that the episode's actions may have solved, the most telling first.
+        """Training tasks that the episode's actions may have completed, the best guess first.
 
-        `reset` takes each of them, and none is of the test split. A wrong guess does no harm: the
-        actions are played again, and only a success counts. The open episode is lost.
+        `reset` takes each of them, and none is of the test split. A wrong guess is harmless: the
+        actions are replayed, and only a success counts. The open episode is lost.
         """
         ...
 
 
 @runtime_checkable
 class SubjectEnv(Env, Protocol):
-    """An environment that can say which person or case a task is about."""
+    """An environment that can name the person or case a task is about."""
 
     def subject(self, task: Task) -> str:
         """A name for the data subject of a task; the same for all tasks about the same one."""
@@ -89,9 +89,9 @@ class SubjectEnv(Env, Protocol):
 
 EnvFactory = Callable[[], Env]
 MEMBERS = ("name", "system_prompt", "max_turns", "tasks", "reset", "step", "close")
-"""Of Env, in the order a person writes them."""
+"""The members of Env, in the order in which people write them."""
 
-# Imported on first use, so that listing environments costs nothing.
+# Imported on first use, so that listing environments is fast.
 BUILT_IN: Mapping[str, str] = {
     "desk": "fedse.envs.desk.env:Desk",
     "maze": "fedse.envs.maze.env:Maze",
@@ -134,7 +134,7 @@ def make_env(name: str, options: Mapping[str, Any] | None = None) -> Env:
 
 
 def env_class(name: str) -> Callable[..., Any]:
-    """What makes environment `name`; a ConfigError names what does not exist."""
+    """The factory of environment `name`; a ConfigError names what does not exist."""
     name = MOVED.get(name, name)
     if ":" in name or name in BUILT_IN:
         module, _, attribute = BUILT_IN.get(name, name).partition(":")
@@ -162,7 +162,7 @@ def _module(name: str, module: str) -> ModuleType:
         return import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            raise  # the module is there, and needs one that is not
+            raise  # the module exists, but one that it imports does not
         near = did_you_mean(top, [entry.name for entry in iter_modules(["."])])
         raise ConfigError(
             f"environment {name!r}: there is no module {error.name!r} here{near}",

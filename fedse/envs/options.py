@@ -1,4 +1,4 @@
-"""Checks of the options an environment is made with: a wrong one is named, with what is right."""
+"""Checks of an environment's options; the error names the option and what it must be."""
 
 from collections.abc import Sequence
 

@@ -14,9 +14,9 @@ class BeforeAfter(NamedTuple):
 
 
 def before_and_after(episodes: Sequence[StoredEpisode]) -> BeforeAfter | None:
-    """The first game in which the last adapter did what the first one could not.
+    """The first game in which the last adapter succeeded and the first one did not.
 
-    Where there is none, the first game of all; None = no game was played by both.
+    If there is none, the first game; None = no game was played by both.
     """
     held_out = [episode for episode in episodes if episode.game.split == "test"]
     rounds = [episode.game.round for episode in held_out]

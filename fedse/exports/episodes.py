@@ -1,8 +1,8 @@
 """The episodes of the clients on this machine: listed, filtered, and given as rows and messages.
 
-Reads the clients' own buffers; all that is written there is that something was exported. What an
-agent saw and said stays where it is unless the user exports it, and every exported file is readable
-by its owner only.
+Reads the clients' own buffers and writes there only that something was exported. What an agent saw
+and said stays where it is unless the user exports it, and every exported file is readable by its
+owner only.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -56,13 +56,13 @@ class Place(NamedTuple):
 
 
 class StoredEpisode(NamedTuple):
-    """A game on record, and what became of it."""
+    """A game on record, and whether it was learned from."""
 
     source: Source
     game: Played
-    """Without what was said; `load_texts` fetches that."""
+    """Without its text, which `load_texts` reads."""
     dropped: Dropped
-    """Why it was not learned from, empty where it was."""
+    """Why it was not learned from; empty if it was."""
 
     @property
     def kept(self) -> bool:
@@ -100,7 +100,7 @@ def find_place(name: str, root: Path) -> Place:
     if not here:
         raise StoreError(
             f"run {path.name} has no client's data on this machine: episodes stay at the sites",
-            hint="at a site: fedse view HOME, the folder its worker was given as --home",
+            hint="at a site: fedse view HOME, with the site's own folder",
         )
     return Place(path, config, here)
 
@@ -113,7 +113,7 @@ def list_episodes(place: Place) -> list[StoredEpisode]:
 
 
 def matching(episodes: Sequence[StoredEpisode], wanted: Wanted) -> list[StoredEpisode]:
-    """The episodes that are `wanted`; a name none of them has is an error, not an empty list."""
+    """The episodes that are `wanted`; an unknown name is an error, not an empty list."""
     for what, name, names in (
         ("client", wanted.client, {episode.source.client for episode in episodes}),
         ("environment", wanted.env, {episode.game.env for episode in episodes}),
@@ -131,7 +131,7 @@ def matching(episodes: Sequence[StoredEpisode], wanted: Wanted) -> list[StoredEp
 def load_texts(
     episodes: Iterable[StoredEpisode],
 ) -> Iterator[tuple[StoredEpisode, Trajectory | None]]:
-    """Each episode with all that was said in it; None where that was not kept."""
+    """Each episode with its text; None where the text was not kept."""
     opened: dict[Path, Buffer] = {}
     try:
         for episode in episodes:
@@ -149,7 +149,7 @@ def load_texts(
 
 
 def note_export(episodes: Sequence[StoredEpisode], out: Path, *, clock: Clock) -> None:
-    """The buffers they come from have it on record, so that a later erasure can name the copy."""
+    """The buffers record the export, so that a later erasure can name the copy."""
     for path in sorted({episode.source.buffer for episode in episodes}):
         games = [episode.game for episode in episodes if episode.source.buffer == path]
         made = ExportedFile(path=str(out.resolve()), made=clock(), episodes=len(games))
@@ -173,7 +173,7 @@ def system_prompts(place: Place) -> dict[str, str]:
 
 
 def messages_of(system: str, episode: Trajectory) -> list[dict[str, str]]:
-    """The episode as a chat: what the world said is the user's part."""
+    """The episode as a chat, with the environment as the user."""
     messages = [{"role": "system", "content": system}] if system else []
     for turn in episode.turns:
         messages += [
@@ -184,7 +184,7 @@ def messages_of(system: str, episode: Trajectory) -> list[dict[str, str]]:
 
 
 def facts_of(episode: StoredEpisode, run_id: str) -> dict[str, Any]:
-    """All that is on record about an episode except its text."""
+    """Everything on record about an episode except its text."""
     client, game = episode.source.client, episode.game
     return {
         "id": f"{run_id}/{client}/{game.round}/{game.split}/{game.position}",
@@ -233,8 +233,8 @@ def _episodes(source: Source) -> Iterator[StoredEpisode]:
         played = list(buffer.games(source.experiment))
         learned = list(buffer.kept(source.experiment))
     recorded, kept = {_key(game) for game in played}, {_key(game) for game in learned}
-    # Demonstrations and relabelled failures are learned from without having been played so. Their
-    # places come after those of the games of their round.
+    # Demonstrations and relabelled failures are learned from without having been played. They
+    # are listed after the games of their round.
     after = len(played)
     made = [g._replace(position=after + g.position) if g.round else g for g in learned]
     unplayed = [game for game in made if _key(game) not in recorded]
@@ -275,4 +275,4 @@ def _unknown(what: str, name: str, names: set[str]) -> str:
     if near:
         return f"there is no {what} {name!r} on record, did you mean {near!r}?"
     some = ", ".join(map(repr, sorted(names)[:5])) + (", ..." if len(names) > 5 else "")
-    return f"there is no {what} {name!r} on record; there are {some or 'none at all'}"
+    return f"there is no {what} {name!r} on record, only {some or 'none at all'}"

@@ -22,7 +22,7 @@ FACTS = (
     *("client", "env", "round", "task_id", "seed", "split", "outcome", "reward", "turns"),
     *("adapter", "demonstration", "kept", "drop_reason"),
 )
-"""What a sample says about its episode in addition to the messages."""
+"""What a sample holds about its episode besides the messages."""
 
 
 class Origin(NamedTuple):

@@ -1,7 +1,7 @@
 """The README of an exported adapter: what it is, what it achieved, how to serve it.
 
 It names no client, no task and no folder of this machine, because a folder with a model card is
-made to be given away.
+meant to be shared.
 """
 
 import shlex
@@ -19,9 +19,9 @@ from fedse.types import Adapter
 # The ranks that `vllm serve --max-lora-rank` takes.
 VLLM_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 CAVEAT = (
-    "An adapter is derived from private data: published attacks rebuild text from adapter updates. "
-    "Each site decides by itself whether it trains with noise, and this card does not know. Unless "
-    "all of them say so, take it that none did."
+    "An adapter is derived from private data: published attacks reconstruct text from adapter "
+    "updates. Each site decides whether it trains with noise, and this card does not know. Assume "
+    "that none did unless all of them say so."
 )
 CARD = """---
 library_name: peft
@@ -75,8 +75,8 @@ model = AutoModelForCausalLM.from_pretrained(BASE{pinned})
 model = PeftModel.from_pretrained(model, ".")
 ```
 
-`model.merge_and_unload().save_pretrained("merged")` and `tokenizer.save_pretrained("merged")` make
-an ordinary model of both.
+`model.merge_and_unload().save_pretrained("merged")` and `tokenizer.save_pretrained("merged")` turn
+both into an ordinary model.
 
 ### vLLM
 
@@ -148,7 +148,7 @@ class BaseLines(NamedTuple):
 
 
 def _where(base: str) -> BaseLines:
-    """How a reader gets at the base model; a folder of this machine is not named with its path."""
+    """How a reader obtains the base model; a path of this machine is never named."""
     if hub := hub_model(base):
         named = f"{shlex.quote(hub.repository)} --revision {shlex.quote(hub.revision)}"
         return BaseLines(
@@ -177,7 +177,7 @@ def _ledger(run: Run) -> str:
         return "there is no ledger"
     verdict = verify_ledger(path)
     if verdict.finding or not verdict.entries:
-        return "the ledger is not as it was written"
+        return "the ledger was altered"
     head = verdict.entries[-1]
     return f"`{head.hash}` (line {head.line}, {'signed' if head.signature else 'unsigned'})"
 
@@ -192,7 +192,7 @@ def _success(run: Run, round: int) -> str:
         for env, rate in after.items()
     ]
     head = [f"| environment | before round 1 | after round {round} |", "|---|---|---|"]
-    note = "\nGames solved in tasks that nobody learned from, with 95 % Wilson intervals."
+    note = "\nSuccess in tasks that nobody learned from, with 95 % Wilson intervals."
     return "\n".join([*head, *rows, note])
 
 
@@ -210,12 +210,12 @@ def _cell(text: str) -> str:
 def _gate(run: Run, round: int) -> str:
     judged = [result for result in run.results() if result.gate and result.index <= round]
     if not judged:
-        return "There was no gate: no site tried a merged adapter before it was taken over."
+        return "There was no gate: no site tested a merged adapter before it was adopted."
     refused = sum(bool(result.gate and result.gate.refused) for result in judged)
     last = judged[-1]
     assert last.gate is not None
     return (
         f"The sites' validation games refused {refused} of {len(judged)} merged adapters. In round "
         f"{last.index}, with {last.gate.sites} sites, success changed by {last.gate.change:+.3f}; "
-        f"chance goes down to {last.gate.bound:+.3f}."
+        f"chance alone explains changes down to {last.gate.bound:+.3f}."
     )

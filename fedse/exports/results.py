@@ -26,7 +26,7 @@ def last_measured(run: Run) -> int:
             return round
     if not run.config.eval.episodes:
         raise ConfigError(
-            f"run {run.path.name} measured nothing: its eval.episodes is 0",
+            f"run {run.path.name} measured nothing because its eval.episodes is 0",
             hint=f"run it with an evaluation: fedse run {run.path / 'config.resolved.toml'} "
             "--set eval.episodes=50",
         )

@@ -1,7 +1,7 @@
-"""Who may take part: the coordinator's list, and the request by which a site gets on it.
+"""Who may take part: the coordinator's list, and a site's request to be added to it.
 
 A request is a node's public key, the invitation's number and a proof by the private key over
-both. The number is good for one enrolment; a key is good for one site. All changes are functions
+both. The number is valid for one enrolment; a key is valid for one site. All changes are functions
 from one list to the next, so a refused request changes nothing.
 """
 
@@ -30,7 +30,7 @@ State = Literal["not invited", "invited", "enrolled", "revoked"]
 
 
 class EnrolmentRequest(Record):
-    """What a site sends to its coordinator before first contact, and all that it sends."""
+    """Everything a site sends to its coordinator before first contact."""
 
     federation: str
     site: str
@@ -38,7 +38,7 @@ class EnrolmentRequest(Record):
     public_key: str
     """P-384 in OpenSSH's format, as Flower reads it."""
     proof: str
-    """By the private key over all the other fields, hex."""
+    """Signature by the private key over all other fields, hex."""
 
 
 class Member(Record):
@@ -46,11 +46,11 @@ class Member(Record):
 
     state: State = "not invited"
     nonce: str = ""
-    """sha256 of the number in the newest invitation; empty once it was used."""
+    """sha256 of the number in the newest invitation; empty once it has been used."""
     expires: int = 0
     public_key: str = ""
     former_keys: tuple[str, ...] = ()
-    """Keys that were revoked and never come back."""
+    """Revoked keys, which are never accepted again."""
 
 
 class Enrolment(Record):
@@ -125,7 +125,7 @@ def with_enrolment(enrolment: Enrolment, request: EnrolmentRequest, *, now: floa
     if member.state == "revoked":
         raise ConfigError(f"{site} was revoked", hint=again)
     if member.nonce != _hash(request.nonce):
-        used = "was used already or replaced by a newer one"
+        used = "was already used or replaced by a newer one"
         raise ConfigError(f"the invitation of {site} that this request answers {used}", hint=again)
     if now >= member.expires:
         raise ConfigError(f"the invitation of {site} has expired", hint=again)
@@ -155,7 +155,7 @@ def write_list(path: Path, enrolment: Enrolment) -> None:
 
 
 def member_of(enrolment: Enrolment, site: str) -> Member:
-    """The site's line of the list; an unknown name is refused."""
+    """The site's entry in the list; an unknown name is refused."""
     if site not in enrolment.members:
         raise ConfigError(
             f"{site!r} is not a site of {enrolment.federation}; its sites are "

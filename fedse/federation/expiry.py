@@ -1,4 +1,4 @@
-"""When certificates run out, told a month before; the time is an argument.
+"""When certificates expire, with a warning a month before; the time is an argument.
 
 A coordinator knows both of its certificates. A site knows its authority's, and sees the server's
 when it connects.
@@ -28,7 +28,7 @@ class Expiry(NamedTuple):
     """As in a metric: server or authority."""
     ends: float
     todo: str
-    """What whoever reads a warning should do."""
+    """What the reader of a warning should do."""
 
     def days_left(self, now: float) -> float:
         return (self.ends - now) / DAY_SECONDS
@@ -59,7 +59,7 @@ def coordinator_warnings(federation: Federation, now: float) -> list[str]:
 
 def site_warnings(home: Home, now: float) -> list[str]:
     """About the authority in the site's home and, if the server answers now, its certificate."""
-    todo = "ask the coordinator what comes next"
+    todo = "ask the coordinator how to continue"
     if early := clock_warnings(home.authority, now):
         return early
     found = [Expiry("authority", valid_until(home.authority).timestamp(), todo)]
@@ -74,10 +74,10 @@ def site_warnings(home: Home, now: float) -> list[str]:
 
 
 def served_until(server: str, ca: Path) -> datetime | None:
-    """Until when the certificate is valid that `server` shows; None = nobody answers there.
+    """When the certificate that `server` presents expires; None = no server answers.
 
-    One TLS handshake as the node makes it, and no request. A certificate that a node would refuse
-    is an SSLCertVerificationError.
+    Makes one TLS handshake as the node would, and no request. A certificate that a node would
+    refuse is an SSLCertVerificationError.
     """
     host, _, port = server.rpartition(":")
     try:
@@ -90,18 +90,18 @@ def served_until(server: str, ca: Path) -> datetime | None:
     except ssl.SSLCertVerificationError:
         raise
     except (OSError, ValueError):
-        return None  # the node itself will say that there is no connection
+        return None  # the node itself reports that there is no connection
     return datetime.fromtimestamp(ssl.cert_time_to_seconds(ends), UTC) if ends else None
 
 
 def clock_warnings(authority: Path, now: float) -> list[str]:
-    """One line if this machine's clock is before the authority began, so that TLS fails."""
+    """One line if this machine's clock is before the authority's start, so that TLS fails."""
     begins = valid_from(authority).timestamp()
     if now >= begins:
         return []
     today, first = (f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M}" for at in (now, begins))
     return [
-        f"this machine's clock says {today} UTC, before the authority's certificate begins "
+        f"this machine's clock shows {today} UTC, before the authority's certificate begins "
         f"({first}): set the clock (timedatectl)"
     ]
 
@@ -120,7 +120,7 @@ def warnings(certificates: Iterable[Expiry], now: float) -> list[str]:
 
 
 class DailyWarning:
-    """Tells what `found` says at once and then once a day; `look` from time to time sees to it."""
+    """Reports `found` at once, then daily; call `look` regularly."""
 
     def __init__(
         self, found: Callable[[float], Iterable[str]], tell: Callable[[str], None]
@@ -135,7 +135,7 @@ class DailyWarning:
         self._told = now
         try:
             lines = list(self._found(now))
-        except FedSEError as error:  # what runs goes on with what it has read
+        except FedSEError as error:  # running processes continue with what they have read
             lines = [f"{error}: {error.hint}"]
         for line in lines:
             self._tell(f"warning: {line}")

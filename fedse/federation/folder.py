@@ -1,6 +1,6 @@
-"""The coordinator's folder: keys, the list of sites, the run, and what the outside may reach.
+"""The coordinator's folder: keys, the list of sites, the run, and the proxy's configuration.
 
-Made once and complete; nothing in it is started here. Readable by its owner only.
+Created complete or not at all; nothing is started here. Readable by its owner only.
 """
 
 import json
@@ -45,12 +45,12 @@ CARD, LIST, RUN, KEYS, SIGNING = (
     "keys",
     "signing.key",
 )
-# A change of the list takes milliseconds.
+# Changing the list takes milliseconds.
 LIST_SECONDS = 10.0
 CERTIFICATE_DAYS = 365
-# Sites trust this one for as long; only invitations can bring them another.
+# Sites trust this authority for as long; only an invitation can bring them another.
 AUTHORITY_DAYS = 3650
-# No member learns or takes over what machines another one has.
+# No site learns or adopts another site's machine settings.
 OWN_OR_LOCAL: Mapping[str, Any] = {
     "clients": True,
     "model": {"base"},
@@ -63,15 +63,15 @@ class Card(Record):
 
     name: str
     host: str
-    """The name in the server's certificate, by which sites reach the proxy."""
+    """The name in the server's certificate, at which sites reach the proxy."""
     port: int
-    """The proxy's; the only one the outside may reach."""
+    """The proxy's port; the only one reachable from outside."""
     link_port: int
-    """The SuperLink's, on the loopback address."""
+    """The SuperLink's port, on the loopback address."""
     bundle: str
     """sha256 of the app bundle sites must accept."""
     fingerprint: str
-    """Of the key that signs invitations; sites get it over another channel than the invitation."""
+    """Fingerprint of the key that signs invitations; sites get it over a separate channel."""
 
 
 class Federation(NamedTuple):
@@ -108,7 +108,7 @@ def create(
     now: datetime,
     clock: Callable[[], float],
 ) -> Federation:
-    """`path` is a new federation, or does not exist; its run is made and not started.
+    """`path` is a new federation, or does not exist; its run is created but not started.
 
     The fingerprint on the card is that of the signing key made here.
     """
@@ -166,7 +166,7 @@ def open_federation(path: Path) -> Federation:
 
 
 def invite(federation: Federation, site: str, *, nonce: str, now: int, hours: float) -> Path:
-    """A file for `site` is signed and the list knows its number."""
+    """A file for `site` is signed, and its number is on the list."""
     path, card = federation
     expires = now + round(hours * 3600)
     key = _signing_key(federation)
@@ -200,7 +200,7 @@ def invite(federation: Federation, site: str, *, nonce: str, now: int, hours: fl
 
 
 def _signing_key(federation: Federation) -> Ed25519PrivateKey:
-    """The key that signs invitations: the one whose fingerprint the sites are told."""
+    """The key that signs invitations, whose fingerprint the sites are given."""
     file, expected = federation.path / KEYS / SIGNING, federation.card.fingerprint
     with boundary(StoreError, f"key {file} is damaged", hint=from_backup(file)):
         key = Ed25519PrivateKey.from_private_bytes(file.read_bytes())
@@ -211,7 +211,7 @@ def _signing_key(federation: Federation) -> Ed25519PrivateKey:
 
 
 def enrol(federation: Federation, request: EnrolmentRequest, *, now: float) -> Path:
-    """The site is on the list; the file with its public key."""
+    """The site is on the list; returns the file with its public key."""
     with changing_list(federation.path):
         enrolment = with_enrolment(federation.sites, request, now=now)
         key = write_public_key(federation, request.site, request.public_key)
@@ -243,7 +243,7 @@ def revoked_in(run: Path) -> frozenset[str]:
 
 @contextmanager
 def changing_list(folder: Path) -> Iterator[None]:
-    """No other command changes the list meanwhile, so none can undo what another one did."""
+    """No other command changes the list meanwhile, so no change is lost."""
     lock, doing = folder / ".enrolment.lock", f"changing {folder / LIST}"
     with one_command(lock, seconds=LIST_SECONDS, doing=doing), hints_name(folder):
         yield
@@ -251,7 +251,7 @@ def changing_list(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def hints_name(folder: Path) -> Iterator[None]:
-    """A hint that is a command for the coordinator also says for which federation."""
+    """A hint with a command for the coordinator also names the federation."""
     try:
         yield
     except ConfigError as error:

@@ -1,7 +1,7 @@
-"""Which sites are connected now, since when and doing what: as the SuperLink last heard of them.
+"""Which sites are connected, since when and doing what, by what the SuperLink last heard.
 
-A site tells none of this. The SuperLink notes when a node asked, took a question or answered, and
-what a site does follows from that: a question it took and has not answered is being worked on.
+Sites do not report this. The SuperLink records when a node asked, took a question or answered: a
+site that took a question and has not answered it is working on it.
 """
 
 import json
@@ -15,45 +15,45 @@ from fedse.store.lock import is_locked
 from fedse.types import Record
 
 FILE = "heard.json"
-# A SuperNode of ours is heard every 4.5 s at the latest.
+# A SuperNode is heard from at least every 4.5 s.
 SILENT_SECONDS = 8.0
 
 Doing = Literal["working", "sent", "idle", "silent", "left", "away"]
 
 
 class HeardNode(Record):
-    """What a SuperLink noted of one node; dates in seconds since 1970."""
+    """What a SuperLink recorded about one node; dates in seconds since 1970."""
 
     since: float
-    """When it came, or was first heard again after a silence."""
+    """When it connected, or was first heard from after a silence."""
     heard: float
     """When it last asked for anything."""
     tick: float
-    """The same by a clock of this machine that nobody can set, which also tells how long ago."""
+    """The same by a monotonic clock of this machine, from which its age follows."""
     asked: float | None = None
     """When it took the question it has not answered yet."""
     sent: float | None = None
     """When it last answered."""
     round: int | None = None
-    """Of the last question it took."""
+    """The round of the last question it took."""
     left: bool = False
-    """Whether it said goodbye."""
+    """Whether it disconnected properly."""
 
 
 class SitePresence(NamedTuple):
-    """What is known of a site now."""
+    """What is known about a site now."""
 
     doing: Doing
     since: float | None
-    """Since when it does that; of a silent site, when it was last heard."""
+    """Since when; for a silent site, when it was last heard from."""
     round: int | None
-    """The round it works on or has sent."""
+    """The round it is working on or has answered."""
     connected: float | None
-    """Since when it is connected; None = it is not."""
+    """Since when it has been connected; None = it is not."""
 
 
 def presence_of(node: HeardNode | None, tick: float) -> SitePresence:
-    """What a site does, in one word of a fixed list; `tick` is now."""
+    """What a site is doing, as one word of a fixed list; `tick` is now."""
     if node is None:
         return SitePresence("away", None, None, None)
     if node.left:
@@ -68,12 +68,12 @@ def presence_of(node: HeardNode | None, tick: float) -> SitePresence:
 
 
 def is_silent(node: HeardNode, tick: float) -> bool:
-    """A tick that is still to come is one of before the machine was started anew."""
+    """A tick in the future is from before the machine was rebooted."""
     return not 0 <= tick - node.tick <= SILENT_SECONDS
 
 
 def read_heard(file: Path) -> dict[int, HeardNode]:
-    """The nodes in `file`, by number; none where it is not there or not usable."""
+    """The nodes in `file`, by number; empty if it is missing or unusable."""
     try:
         found: Mapping[str, Any] = json.loads(file.read_text())
         return {int(number): HeardNode.model_validate(one) for number, one in found.items()}
@@ -82,7 +82,7 @@ def read_heard(file: Path) -> dict[int, HeardNode]:
 
 
 def write_heard(file: Path, heard: Mapping[int, HeardNode]) -> None:
-    """`file` holds them; where it cannot, as on a full disk, what it held before."""
+    """`file` holds them; if that fails, as on a full disk, it keeps its earlier content."""
     text = json.dumps({str(number): one.model_dump() for number, one in heard.items()})
     write_if_possible(file, text.encode(), mode=OWNER_ONLY)
 
@@ -94,12 +94,12 @@ def enrolled_sites(federation: Federation) -> list[str]:
 
 
 def is_served(federation: Federation) -> bool:
-    """Whether a `fedse federation start` runs for it."""
+    """Whether `fedse federation start` is running for it."""
     return is_locked(federation.path)
 
 
 def presences(federation: Federation, tick: float) -> dict[str, SitePresence]:
-    """Every enrolled site of a federation that is served; nobody if it is not."""
+    """Every enrolled site of a running federation; empty if its server is not running."""
     if not is_served(federation):
         return {}
     heard, numbers = read_heard(federation.path / FILE), nodes(federation)

@@ -48,12 +48,12 @@ answers = 5
 secrets = true
 personal = false
 """
-# The environments of other members are not known here, but the schema requires a value.
+# Other sites' environments are not known here, but the schema requires a value.
 ELSEWHERE = "elsewhere"
 
 
 class SiteCard(Record):
-    """site.toml above its own settings: which federation this is and what was agreed."""
+    """The head of site.toml: which federation this is and what was agreed."""
 
     federation: str
     site: str
@@ -88,7 +88,7 @@ class Home(NamedTuple):
 def agreed_config(
     invite: Invite, *, env: str, options: Mapping[str, Any], base: str | None
 ) -> Config:
-    """The experiment as this site will run it; refused unless the digests follow from it."""
+    """The experiment as this site will run it; refused unless its digests match."""
     own = {"name": invite.site, "env": env, "options": dict(options)}
     others = [{"name": n, "env": ELSEWHERE} for n in invite.members if n != invite.site]
     model = {**invite.settings.get("model", {}), "base": _whole(base) if base else invite.base}
@@ -122,7 +122,7 @@ def _require_base(config: Config, spec: str, *, missing: str, other: str, hint: 
 
 
 def _whole(base: str) -> str:
-    """A name that every machine knows, or the folder as it is found from anywhere."""
+    """A name known on every machine, or the folder's absolute path."""
     return base if is_name(base) else str(Path(base).expanduser().resolve())
 
 
@@ -165,7 +165,7 @@ def join(invite: Invite, config: Config, path: Path, *, bundle: str) -> Home:
 
 
 def open_home(path: Path) -> Home:
-    """The site in `path`, still what it agreed to be: settings, base model and rules."""
+    """The site in `path`, with settings, base model and rules still as agreed."""
     if not (path / SITE).is_file():
         raise ConfigError(
             f"{path} is not the home of a site: it has no {SITE}",
@@ -188,7 +188,7 @@ def open_home(path: Path) -> Home:
     _require_base(
         config,
         card.spec,
-        missing="the base model is gone",
+        missing="the base model is missing",
         other=f"the base model {config.model.base!r} is not the one agreed on",
         hint=f"put it back, or set model.base in {path / EXPERIMENT} to the folder that has it",
     )

@@ -1,4 +1,4 @@
-"""One signed file per site: whom to join, what was agreed, until when, and a number used once.
+"""One signed file per site: the federation, what was agreed, an expiry, and a one-time number.
 
 The signature proves that nothing in the file was changed. Only the fingerprint of the signing key
 proves who signed it; the site gets it over another channel (a telephone call) and enters it.
@@ -18,7 +18,7 @@ from fedse.store.files import OWNER_ONLY, write_durably
 from fedse.types import Record, canonical_json
 
 VERSION = 1
-# Keeps a signature of ours from being valid for anything else.
+# Makes sure that a signature is valid for nothing else.
 INVITE_PURPOSE = b"fedse invite 1\n"
 # An invitation has a few kilobytes; nothing longer is read.
 MAX_BYTES = 256 * 1024
@@ -34,20 +34,20 @@ class Invite(Record):
     federation: str
     experiment: str
     site: str
-    """The client's name; the node key enrolled with this invitation may speak for no other."""
+    """The site's name; the node key enrolled with this invitation can speak only for it."""
     members: tuple[str, ...]
     server: str
     """host:port of the fleet proxy."""
     ca: str
-    """PEM of the one authority a site trusts about the server."""
+    """PEM of the only authority that a site trusts for the server."""
     settings: dict[str, Any]
-    """The experiment without its clients and without where the base model lies."""
+    """The experiment without its clients and without the base model's path."""
     agreed: str
-    """Digest of what all members must share; follows from settings and members."""
+    """Digest of what all sites must share; computed from the settings and the list of sites."""
     spec: str
     """Identity of the adapter: base weights and layout."""
     base: str
-    """Name of the base model; `spec` decides which one it must be."""
+    """Name of the base model; `spec` identifies it exactly."""
     bundle: str
     """sha256 of the app bundle the server will send; nothing else is unpacked at the site."""
     nonce: str
@@ -69,7 +69,7 @@ def fingerprint(signer: str) -> str:
 
 
 def write_invite(path: Path, invite: Invite, key: Ed25519PrivateKey) -> Path:
-    """`path` holds the invitation with a signature over all of it."""
+    """`path` holds the signed invitation."""
     fields = invite.model_dump(mode="json")
     signature = key.sign(INVITE_PURPOSE + canonical_json(fields)).hex()
     text = json.dumps({"invite": fields, "signature": signature}, indent=2) + "\n"
@@ -78,7 +78,7 @@ def write_invite(path: Path, invite: Invite, key: Ed25519PrivateKey) -> Path:
 
 
 def read_invite(path: Path, *, trusted: str, now: float) -> Invite:
-    """The invitation in `path`: unchanged, of the key with fingerprint `trusted`, not expired."""
+    """The invitation in `path`: unchanged, signed by the key `trusted`, not expired."""
     fields, signature = _parts(path)
     _require_signature(path, fields, signature)
     try:

@@ -1,8 +1,8 @@
-"""Keys and certificates of a deployment: an own authority, the server's certificate, node keys.
+"""Keys and certificates of a deployment: its authority, the server's certificate, node keys.
 
-Private keys are readable by their owner only. An authority made for one certificate loses its key
-at once, so it cannot be stolen. One that outlives its certificates keeps it; it is valid for the
-server's names alone, so who steals it can pass for this server and for no other.
+Private keys are readable by their owner only. The key of an authority made for one certificate is
+discarded at once, so it cannot be stolen. An authority that outlives its certificates keeps it; it
+is valid only for the server's names, so a thief could impersonate this server and no other.
 """
 
 from collections.abc import Sequence
@@ -34,13 +34,13 @@ AUTHORITY = " authority"
 FROM_SITE = "copy ca.crt from the home of any site: they all have the same"
 AUTHORITY_KEY = "ca.key"
 PRESENCE = "node.id"
-"""Beside a node's key: its number at the server, and whether it left."""
-# Clocks of two machines may differ by this much before a new certificate is refused.
+"""Beside a node's key: its number at the server, and whether it has left."""
+# How far two machines' clocks may differ before a new certificate is refused.
 CLOCK_SLACK = timedelta(minutes=5)
 
 
 class Identity(NamedTuple):
-    """Files a SuperLink proves itself with; `ca` is the one others need to check it."""
+    """Files with which a SuperLink proves its identity; others need `ca` to verify it."""
 
     ca: Path
     certificate: Path
@@ -69,9 +69,9 @@ def make_identity(
     authority_days: int | None = None,
     now: datetime | None = None,
 ) -> Identity:
-    """A certificate for `hosts`, localhost and 127.0.0.1 under an authority made for it alone.
+    """A certificate for `hosts`, localhost and 127.0.0.1 under its own new authority.
 
-    With `authority_days` the authority lives that long, and its key is kept to sign again.
+    With `authority_days` the authority is valid that long, and its key is kept for renewals.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     start, named = now or datetime.now(UTC), _named(hosts)
@@ -95,10 +95,10 @@ def make_identity(
 def renew_certificate(
     folder: Path, *, hosts: Sequence[str], days: int, now: datetime, new_key: bool
 ) -> datetime:
-    """The certificate in `folder` is new, under the authority it had; until when it is valid.
+    """The certificate in `folder` is new, under the same authority; returns when it expires.
 
-    The server's key is replaced only if `new_key`. If this process is killed between the two
-    files, they do not fit together, and renewing once more makes them fit.
+    The server's key is replaced only with `new_key`. If this process is killed between writing the
+    two files, they do not match, and renewing again repairs that.
     """
     with boundary(StoreError, f"keys in {folder}"):
         ca = read_authority(folder / "ca.crt", hint=FROM_SITE)
@@ -134,7 +134,7 @@ def fits(identity: Identity) -> bool:
 
 
 def read_authority(path: Path, *, hint: str) -> x509.Certificate:
-    """An authority's certificate that is as it was signed, by itself."""
+    """An authority's certificate with a valid signature of its own."""
     found = _read_certificate(path, hint)
     with boundary(StoreError, f"certificate {path} is damaged", hint=hint):
         found.verify_directly_issued_by(found)
@@ -142,7 +142,7 @@ def read_authority(path: Path, *, hint: str) -> x509.Certificate:
 
 
 def _common_name(authority: x509.Certificate) -> str:
-    """The name a server's certificate has, which is in that of its authority."""
+    """The name in a server's certificate, which is also in its authority's."""
     found = authority.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value
     return str(found).removesuffix(AUTHORITY)
 
@@ -163,7 +163,7 @@ def _read_certificate(path: Path, hint: str = "") -> x509.Certificate:
 
 
 def make_node_key(folder: Path) -> NodeKey:
-    """A P-384 key pair in OpenSSH's format, the one Flower reads; an existing one is kept."""
+    """A P-384 key pair in OpenSSH's format, as Flower expects; an existing one is kept."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     files = NodeKey(folder / "node.key", folder / "node.pub")
     if not all(file.exists() for file in files):
@@ -185,7 +185,7 @@ def public_pem(key: str) -> bytes:
 def _new_authority(
     name: str, start: datetime, days: int, *, only: Sequence[x509.GeneralName] | None
 ) -> _Authority:
-    """`only` = the names it may vouch for; None = any."""
+    """`only`: the names that it may certify; None = any."""
     key, own = ec.generate_private_key(ec.SECP384R1()), _name(name)
     builder = (
         _certificate(own, own, key.public_key(), start, days)

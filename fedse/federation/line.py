@@ -1,4 +1,4 @@
-"""Whether a site reaches its server, and why not: as the site's node last found it."""
+"""Whether a site can reach its server, and why not, as its node last observed."""
 
 import json
 from pathlib import Path
@@ -13,18 +13,18 @@ Reached = Literal["connected", "refused", "unreachable"]
 
 
 class ServerLine(Record):
-    """What a node knows of its way to the server; times of a clock that nobody can set."""
+    """What a node knows about its connection to the server; times of a monotonic clock."""
 
     state: Reached
     reason: str = ""
     """Why it is refused or cannot reach the server."""
     since: float
     sent: float | None = None
-    """When its last answer was with the server as a whole."""
+    """When the server had received its last answer completely."""
 
 
 def read_line(file: Path) -> ServerLine | None:
-    """What is in `file`; None where it is not there or not usable."""
+    """The content of `file`; None if it is missing or unusable."""
     try:
         return ServerLine.model_validate(json.loads(file.read_text()))
     except (OSError, ValueError):
@@ -32,17 +32,17 @@ def read_line(file: Path) -> ServerLine | None:
 
 
 def write_line(file: Path, line: ServerLine) -> None:
-    """`file` holds it; where it cannot, as on a full disk, what it held before."""
+    """`file` holds it; if that fails, as on a full disk, it keeps its earlier content."""
     write_if_possible(file, line.model_dump_json().encode(), mode=OWNER_ONLY)
 
 
 def line_text(line: ServerLine, server: str) -> str:
-    """What a site's console says of it."""
+    """How a site's console reports it."""
     match line.state:
         case "connected":
             return f"connected to {server}"
         case "refused":
             enrolled = "is this site enrolled, or was it revoked?"
-            return f"{server} does not let this site in: {line.reason} ({enrolled})"
+            return f"{server} refuses this site: {line.reason} ({enrolled})"
         case "unreachable":
-            return f"cannot reach {server}: {line.reason}; tries again by itself"
+            return f"cannot reach {server}: {line.reason}; retrying"

@@ -105,6 +105,6 @@ def most_objects(sites: int) -> int:
 
 
 def listen_address(host: str) -> str:
-    """The address nginx listens at; empty = every address of this machine."""
-    # A federation of one machine is not for others to reach.
+    """The address nginx listens on; empty = every address of this machine."""
+    # A federation on one machine must not be reachable by others.
     return "127.0.0.1" if host in ("localhost", "127.0.0.1") else ""

@@ -1,4 +1,4 @@
-"""What a coordinator does about keys while a federation goes on: renew its own, take a new one."""
+"""Keys in a running federation: renew the server's certificate, accept a site's new key."""
 
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -23,13 +23,13 @@ def renew(
     days: int = CERTIFICATE_DAYS,
     new_key: bool = False,
 ) -> datetime:
-    """The server has a new certificate that its sites trust already; until when it is valid."""
+    """The server has a new certificate that its sites already trust; returns when it expires."""
     folder = federation.identity.ca.parent
     if not federation.can_renew:
         raise ConfigError(
             f"the server's certificate cannot be renewed: {folder} has no {AUTHORITY_KEY}, the "
             "key of the authority that sites trust",
-            hint=f"put {AUTHORITY_KEY} back from a backup; where there never was one, finish the "
+            hint=f"put {AUTHORITY_KEY} back from a backup; if there never was one, finish the "
             "run and then: fedse federation create CONFIG --out NEW-FOLDER --host NAME",
         )
     ends = valid_until(federation.identity.ca, hint=FROM_SITE)
@@ -45,7 +45,7 @@ def renew(
 
 
 def server_certificate(federation: Federation) -> bytes | None:
-    """As it is on the disk; None = it is not there, as while somebody puts back a backup."""
+    """The file's content; None if it is missing, as while a backup is being restored."""
     try:
         return federation.identity.certificate.read_bytes()
     except OSError:
@@ -56,14 +56,14 @@ def require_fitting_keys(federation: Federation) -> None:
     """The server's certificate is for its key and under the authority that sites trust."""
     if not fits(federation.identity):
         raise StoreError(
-            f"{federation.identity.certificate} does not fit {federation.identity.key} and "
+            f"{federation.identity.certificate} does not match {federation.identity.key} and "
             f"{federation.identity.ca}; was a renewal cut short, or is one damaged?",
             hint=f"fedse federation renew --dir {federation.path}",
         )
 
 
 def rotate(federation: Federation, request: RotationRequest) -> Path:
-    """The site's new key is on the list in place of its old one; the file with it."""
+    """The site's new key is on the list in place of its old one; returns the file with it."""
     with changing_list(federation.path):
         enrolment = with_rotation(federation.sites, request)
         key = write_public_key(federation, request.site, request.new_key)

@@ -1,8 +1,8 @@
-"""A site's key is replaced: the request by which that happens, and the two sides of it.
+"""Replacing a site's key: the request, and how both sides handle it.
 
-The site makes a new key and signs a request with both, so the coordinator sees that who asks holds
-the enrolled key, and holds the new one too. The site goes on with the old key until the coordinator
-has accepted the request, and then with the new one; no invitation is needed. A key that was stolen
+The site creates a new key and signs a request with both, which proves to the coordinator that it
+holds the enrolled key and the new one. The site uses the old key until the coordinator has accepted
+the request, and then the new one; no invitation is needed. A key that was stolen
 is revoked instead: a thief can ask for a rotation as well as its owner.
 """
 
@@ -32,20 +32,20 @@ from fedse.types import Record, canonical_json
 
 ROTATE_PURPOSE = b"fedse key rotation 1\n"
 ROTATION, NEXT = "rotation.json", "next-key"
-# What is done with the keys takes milliseconds.
+# Handling the keys takes milliseconds.
 KEYS_SECONDS = 10.0
 
 
 class RotationRequest(Record):
-    """What a site sends to its coordinator to get its key replaced."""
+    """What a site sends to its coordinator to have its key replaced."""
 
     federation: str
     site: str
     old_key: str
-    """The enrolled one, in OpenSSH's format."""
+    """The enrolled key, in OpenSSH's format."""
     new_key: str
     proof_old: str
-    """By the old private key over the four fields above, hex."""
+    """Signature by the old private key over the four fields above, hex."""
     proof_new: str
 
 
@@ -56,7 +56,7 @@ def next_key(home: Path) -> NodeKey | None:
 
 
 def next_presence(home: Path, key: NodeKey) -> Path:
-    """Exists once the server has let in a node with this key.
+    """Exists once the server has accepted a node with this key.
 
     Each key has its own file, so a node that still runs with an earlier key cannot write it.
     """
@@ -64,7 +64,7 @@ def next_presence(home: Path, key: NodeKey) -> Path:
 
 
 def begin_rotation(home: Home) -> Path:
-    """The request for the coordinator; the new key is made once, however often this is called."""
+    """The request for the coordinator; a second call does not create another key."""
     with _alone(home.path):
         _finish_rotation(home)
         return _request_rotation(home)
@@ -90,10 +90,10 @@ def _request_rotation(home: Home) -> Path:
 
 
 def finish_rotation(home: Home) -> bool:
-    """Whether a new key that the server has let in became the site's own.
+    """Whether a new key that the server has accepted became the site's own.
 
-    A node that runs with it goes on. Killed on the way, it is done again: both keys are then the
-    new one.
+    A node that is running with it continues. If the process is killed midway, the step is repeated,
+    and both keys are the new one.
     """
     if next_key(home.path) is None:
         return False
@@ -126,7 +126,7 @@ def _finish_rotation(home: Home) -> bool:
 
 
 def forget_presences(home: Path) -> None:
-    """Files of keys that became a site's own are gone; only while no node of it runs."""
+    """Files of keys that became the site's own are gone; call it while no node is running."""
     new = next_key(home)
     waiting = next_presence(home, new) if new else None
     for file in home.glob("node-*.id"):
@@ -148,7 +148,7 @@ def read_rotation(path: Path) -> RotationRequest:
 
 
 def with_rotation(enrolment: Enrolment, request: RotationRequest) -> Enrolment:
-    """The site's new key is on the list and its old one never comes back; or it is refused.
+    """The site's new key is on the list and its old one is never accepted again, or it is refused.
 
     A request that was accepted before changes nothing.
     """

@@ -1,4 +1,4 @@
-"""Whether the key in a site's home is as it was made."""
+"""Whether the key in a site's home is intact."""
 
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
@@ -12,7 +12,7 @@ from fedse.store.files import from_backup
 
 
 def require_node_key(key: NodeKey) -> None:
-    """The node's key can be used, and the public part beside it is its own."""
+    """The node's key is usable, and the public part beside it matches."""
     private, public = key
     lost = f"{from_backup(private)}; without one, ask the coordinator to revoke this site and for "
     with boundary(StoreError, f"key {private} is damaged", hint=f"{lost}a new invitation"):

@@ -1,4 +1,4 @@
-"""Places that a coordinator keeps free at `create`, for sites that nobody can name yet.
+"""Places that a coordinator reserves at `create`, for sites that are not known yet.
 
 All members agree on the list of names, so a name cannot be added later; a place can be given away.
 """
@@ -21,7 +21,7 @@ def with_spare_places(config: Config, count: int) -> Config:
     if config.aggregate.secure:
         raise ConfigError(
             "--spare cannot be used with aggregate.secure: more than two thirds of all members "
-            "must answer, and nobody answers for a free place",
+            "must answer, and no site answers for a free place",
             hint="leave --spare out, or set aggregate.secure = false",
         )
     taken = {client.name for client in config.clients}

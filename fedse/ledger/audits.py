@@ -1,9 +1,9 @@
-"""Whether the lines about audits are as they must be, and what that can be held against.
+"""Whether the lines about audits are right, as far as that can be verified.
 
-- An audit that the buffer beside a ledger has must have its line, with the same verdict.
+- An audit in the buffer beside a ledger must have its line, with the same verdict.
 - An answer that did not pass must not have been sent. The ledger alone shows that.
 - An answer that left after policy.toml was last changed left under these rules, so an audit that
-  was due by them must have its line. Of earlier answers nobody knows which rules there were.
+  was due by them must have its line. For earlier answers the rules of the time are not known.
 """
 
 import tomllib
@@ -21,7 +21,7 @@ POLICY = "policy.toml"
 
 
 class AuditDuty(NamedTuple):
-    """How often a site's rules ask for an audit, and since when they say so."""
+    """How often a site's rules require an audit, and since when."""
 
     every: int
     since: float
@@ -45,7 +45,7 @@ def _is_audit(key: OutboxKey | None, line: Entry) -> bool:
 
 
 def audit_duty(home: Path) -> AuditDuty | None:
-    """What the rules in a site's home ask for now; None = no audit, or rules that nobody can read.
+    """What the rules in a site's home require now; None = no audit, or unreadable rules.
 
     With such rules a site answers nothing.
     """
@@ -61,7 +61,7 @@ def audit_duty(home: Path) -> AuditDuty | None:
 def audit_fault(
     entries: Sequence[Entry], stored: Mapping[OutboxKey, bool], duty: AuditDuty | None
 ) -> Finding | None:
-    """The first line that contradicts an audit, or that left without one."""
+    """The first line that contradicts an audit, or that was sent without one."""
     lines = {one.key: (line, one) for line, one in audit_entries(entries) if one.key}
     for key, passed in stored.items():
         line, audit = lines.get(key, (0, None))
@@ -77,7 +77,7 @@ def audit_fault(
 
 
 def _neglected(entries: Sequence[Entry], duty: AuditDuty) -> Finding | None:
-    """The first answer with an adapter that left under these rules without an audit it needed."""
+    """The first answer with an adapter that was sent under these rules without a required audit."""
     audits = [one for _, one in audit_entries(entries) if one.key]
     times = {entry.line: entry.time for entry in entries}
     for line, answer in answer_entries(entries):

@@ -1,4 +1,4 @@
-"""A ledger: an append-only file in which no line can be changed, moved or taken out unnoticed.
+"""A ledger: an append-only file in which no line can be changed, moved or removed unnoticed.
 
 A line is canonical JSON with the hash of the line before it, its own hash and an Ed25519
 signature of that; the first names the public key, so the file can be verified alone. A chain
@@ -31,9 +31,9 @@ GENESIS = "genesis"
 Role = Literal["server", "client", "region"]
 ROLES = get_args(Role)
 BEFORE_ALL = "0" * 64
-"""What the first line names as the hash of the line before it."""
+"""The previous hash that the first line names."""
 PATIENCE_SECONDS, LOOK_SECONDS = 10.0, 0.02
-"""Writing a line takes milliseconds; a process that holds the file longer is not writing one."""
+"""Writing a line takes milliseconds; a process that holds the lock longer is not writing one."""
 
 Facts = Mapping[str, Any]
 
@@ -54,13 +54,13 @@ class Entry(Record):
 
     @property
     def content(self) -> dict[str, Any]:
-        """What the hash is of."""
+        """What the hash covers."""
         names = ("index", "time", "kind", "facts", "previous")
         return {name: getattr(self, name) for name in names}
 
     @property
     def text(self) -> bytes:
-        """The line itself, without its end."""
+        """The line itself, without its line end."""
         return canonical_json({**self.content, "hash": self.hash, "signature": self.signature})
 
     @property
@@ -81,7 +81,7 @@ class Examined(NamedTuple):
     entries: tuple[Entry, ...]
     """All lines before the first bad one."""
     torn: bytes
-    """What follows the last line's end: a write that was cut short."""
+    """Bytes after the last line end: a write that was cut short."""
     finding: Finding | None
 
 
@@ -102,7 +102,7 @@ def seal(
 
 
 def examine(data: bytes) -> Examined:
-    """The lines of a ledger up to the first that is not as it was written."""
+    """The lines of a ledger up to the first that was altered."""
     *lines, torn = data.split(b"\n")
     entries: list[Entry] = []
     for number, line in enumerate(lines, start=1):
@@ -119,19 +119,19 @@ def examine(data: bytes) -> Examined:
 
 
 def sealed_by(entry: Entry, key: str) -> bool:
-    """Whether this line, taken alone, is as the owner of that public key wrote it."""
+    """Whether this line alone is as the owner of that public key wrote it."""
     return digest_of(entry.content) == entry.hash and not _signature_fault(entry, key)
 
 
 def read_ledger(path: Path) -> bytes:
-    """The file's bytes, taken while nobody is writing a line."""
+    """The file's bytes, read while no line is being written."""
     with boundary(StoreError, f"ledger {path}"), path.open("rb") as file:
         _lock(file, fcntl.LOCK_SH, path)
         return file.read()
 
 
 class Ledger:
-    """The ledger of one owner in its folder, ready to be written; begun if there was none."""
+    """The ledger of one owner in its folder, open for writing; created if there was none."""
 
     def __init__(self, folder: Path, *, role: Role, name: str, clock: Clock) -> None:
         self.path, self._clock = folder / FILE, clock
@@ -171,7 +171,7 @@ class Ledger:
             line, reason = examined.finding
             raise StoreError(
                 f"ledger {self.path}, line {line} {reason}",
-                hint="find out who changed it; to go on with a new ledger, move it away",
+                hint="find out who changed it; to continue with a new ledger, move it away",
             )
         self._last = examined.entries[-1] if examined.entries else None
         self._size = file.seek(0, os.SEEK_END)
@@ -193,7 +193,7 @@ class Ledger:
 
 
 def _message(hashed: str) -> bytes:
-    """What is signed: marked as a ledger's line, unlike anything else the key might ever sign."""
+    """The bytes that are signed, marked so that the signature fits nothing but a ledger line."""
     return b"fedse ledger 1\n" + hashed.encode()
 
 
@@ -210,7 +210,7 @@ def _fault(entry: Entry, before: list[Entry]) -> str:
     if digest_of(entry.content) != entry.hash:
         return "was changed: its hash is not that of its content"
     if entry.index != len(before):
-        moved = "lines were taken out, put in or swapped"
+        moved = "lines were removed, inserted or swapped"
         return f"has index {entry.index}, expected {len(before)}: {moved}"
     if entry.previous != (before[-1].hash if before else BEFORE_ALL):
         return "does not follow the line before it: one of them was replaced"
@@ -244,7 +244,7 @@ def _signature_fault(entry: Entry, key: str | None) -> str:
 
 
 def _repair(file: BinaryIO, examined: Examined) -> Examined:
-    """The file ends with a whole line; what was written of one that was cut short is gone."""
+    """The file ends with a whole line; the remains of a write that was cut short are gone."""
     if not examined.torn or examined.finding:
         return examined
     file.seek(0)

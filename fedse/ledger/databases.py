@@ -1,4 +1,4 @@
-"""What the owner of a ledger has stored, from a database that is opened for reading only."""
+"""What the owner of a ledger has stored, from a database opened read-only."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -71,7 +71,7 @@ def outbox_audits(database: Path) -> dict[OutboxKey, bool]:
 
 
 def outbox_rounds(database: Path) -> set[tuple[str, int]]:
-    """Experiments and rounds there is an answer of."""
+    """Experiments and rounds that have an answer."""
     return {
         (name, round) for name, round in _rows(database, "SELECT experiment, round FROM outbox")
     }
@@ -94,7 +94,7 @@ def _kind_column(database: Path) -> str:
 
 
 def _described(database: Path, key: OutboxKey) -> dict[str, Any]:
-    """Digest and length of an adapter that is not in its answer's row: in pieces, or gone."""
+    """Digest and length of an adapter that is stored in pieces or already deleted."""
     place = key[:2]
     if not _rows(database, "SELECT 1 FROM sqlite_master WHERE name = 'sent'"):
         return {}

@@ -1,7 +1,7 @@
-"""What a line of a ledger says about a round: names, digests and numbers, made from a database.
+"""What a ledger line records about a round: names, digests and numbers, from a database.
 
 A server's lines follow from its committed rounds, a client's from its outbox, so a line can be
-made again as long as these are there. A client's line is the experiment's name, digests and
+recreated as long as these exist. A client's line is the experiment's name, digests and
 numbers: no field of it can hold what an agent saw or said.
 """
 
@@ -70,7 +70,7 @@ class AnswerEntry(Record):
 
 
 class ResentEntry(Record):
-    """An answer that left once more."""
+    """An answer that was sent again."""
 
     experiment: Experiment
     round: int
@@ -94,10 +94,10 @@ class PardonEntry(Record):
 
 
 class ForgottenEntry(Record):
-    """A client has removed all it stored about a person or case, whom this line does not name."""
+    """A client has erased everything about a person or case, whom this line does not name."""
 
     mark: Digest
-    """Of the name and a salt that stays in the client's buffer."""
+    """Hash of the name and a salt that stays in the client's buffer."""
     lessons: int
     games: int
     parts: int
@@ -120,14 +120,14 @@ class SummedEntry(Record):
 
 
 class AuditEntry(Record):
-    """What an audit found before an answer left, or when the owner asked for it."""
+    """What an audit found before an answer was sent, or when the owner asked for it."""
 
     experiment: Experiment
     round: int
     request: Digest | None
     """The request whose answer was audited; None = the owner asked."""
     passed: bool
-    """Whether the rules of that time let the answer leave."""
+    """Whether the rules at that time allowed the answer to leave."""
     result: AuditResult
 
     @property
@@ -164,7 +164,7 @@ def audit_entries(entries: Sequence[Entry]) -> list[tuple[int, AuditEntry]]:
 
 
 def shape_fault(entries: Sequence[Entry]) -> Finding | None:
-    """The first line whose facts are not those of its kind; kinds of later versions may be any."""
+    """The first line whose facts do not match its kind; kinds of later versions are accepted."""
     for entry in entries:
         try:
             if entry.kind in SHAPES:

@@ -1,7 +1,7 @@
 """The key a ledger is signed with: Ed25519, made once, kept in its owner's folder, mode 0600.
 
-Needs the package `cryptography`. Where it is not installed a new ledger is chained but unsigned,
-and says so; one that is signed is neither continued nor verified without it.
+Needs the package `cryptography`. Without it a new ledger is chained but unsigned,
+and states that; a signed one is neither continued nor verified without it.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ PRIVATE, PUBLIC = "ledger.key", "ledger.pub"
 
 
 class Signer(NamedTuple):
-    """What signs, and what its signatures are checked with."""
+    """A private key and its public key."""
 
     public: str
     """The raw public key, 32 bytes in hex."""
@@ -30,12 +30,12 @@ def signing_works() -> bool:
 
 
 def require_signing() -> None:
-    """Ed25519 is there, or the error says which line installs it."""
+    """Ed25519 is available, or the error shows the command that installs it."""
     require_packages("a signed ledger", "cryptography", extra="flower")
 
 
 def new_signer(folder: Path) -> Signer | None:
-    """The key in `folder`, made if there is none; None where nothing can be signed."""
+    """The key in `folder`, created if there is none; None if nothing can be signed."""
     if not signing_works():
         return None
     with boundary(StoreError, f"ledger key in {folder}"):
@@ -54,11 +54,11 @@ def new_signer(folder: Path) -> Signer | None:
 
 
 def same_signer(folder: Path, public: str) -> Signer:
-    """The key in `folder`, which must be the one a ledger began with."""
+    """The key in `folder`, which must be the one that the ledger started with."""
     require_signing()
     if not (folder / PRIVATE).exists():
         raise StoreError(
-            f"the ledger in {folder} is signed with key {public[:12]}, but {PRIVATE} is gone",
+            f"the ledger in {folder} is signed with key {public[:12]}, but {PRIVATE} is missing",
             hint=_other_ledger(folder),
         )
     with boundary(StoreError, f"ledger key {folder / PRIVATE}", hint=_other_ledger(folder)):
@@ -92,7 +92,7 @@ def read_public(path: Path) -> str:
 
 
 def signed_by(public: str, message: bytes, signature: str) -> bool:
-    """Whether `signature` is that key's of exactly this message."""
+    """Whether `signature` is that key's signature of exactly this message."""
     require_signing()
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey

@@ -1,4 +1,4 @@
-"""A client in quarantine is pardoned: in the run's database, and in its ledger."""
+"""Pardon a quarantined client, in the run's database and in its ledger."""
 
 from fedse.aggregate.quarantine import quarantined, strike_history
 from fedse.errors import ConfigError
@@ -9,9 +9,9 @@ from fedse.types import Clock
 
 
 def grant_pardon(run: Run, client: str, *, reason: str, clock: Clock) -> Pardon:
-    """The client takes part again from the next round that begins, also after a restart.
+    """The client takes part again from the next round, also after a restart.
 
-    Granting it twice is granting it once. The run may be worked on by another process meanwhile.
+    Granting it twice has no further effect. Another process may be working on the run meanwhile.
     """
     pardons = run.pardons()
     past = strike_history(run.results(), {one.client: one.after for one in pardons})

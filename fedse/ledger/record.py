@@ -1,8 +1,8 @@
-"""What is written into a ledger and when, and whether it agrees with its owner's database.
+"""When lines are written into a ledger, and whether it agrees with its owner's database.
 
-A line is written after the commit it records and before that is announced. A line that a crash
-prevented is written at the next start, marked `recovered`; until then, and if the end of the file
-was cut off, verifying reports it as missing.
+A line is written after the commit it records and before the commit is announced. A line that a
+crash prevented is written at the next start, marked `recovered`; until then, and if the end of the
+file was cut off, verification reports it as missing.
 """
 
 import hashlib
@@ -51,7 +51,7 @@ class Verdict(NamedTuple):
     entries: tuple[Entry, ...]
     """The lines before the first bad one."""
     compared: str
-    """The database its end was compared with; empty = there is none beside it."""
+    """The database that its end was compared with; empty = there is none beside it."""
     finding: Finding | None
 
     @property
@@ -68,7 +68,7 @@ def run_ledger(run: Run, *, clock: Clock) -> Ledger:
     if finding:
         raise StoreError(
             f"ledger {ledger.path}, line {finding.line} {finding.reason}",
-            hint="was the run restored to an older state? to begin a new ledger, move this away",
+            hint="was the run restored from a backup? to start a new ledger, move this away",
         )
     begun = [entry.facts for entry in entries if entry.kind == "begun"]
     if begun[-1:] != [facts := _begun(run)]:
@@ -81,7 +81,7 @@ def run_ledger(run: Run, *, clock: Clock) -> Ledger:
 
 
 def note_pardons(ledger: Ledger, run: Run, *, recovered: bool = False) -> None:
-    """Every pardon has its line, one."""
+    """Every pardon has exactly one line."""
     recorded = {pardon.key for _, pardon in pardon_entries(ledger.read())}
     for one in run.pardons():
         entry = PardonEntry(**one._asdict(), recovered=recovered)
@@ -101,13 +101,13 @@ def note_round(ledger: Ledger, result: RoundResult) -> None:
 
 
 def note_end(ledger: Ledger, rounds: int, adapter: str) -> None:
-    """The end of the run has its line; a finished run that is opened again writes no second."""
+    """The end of the run has its line; reopening a finished run writes no second one."""
     if ledger.read()[-1].kind != "finished":
         ledger.append("finished", {"rounds": rounds, "adapter": adapter})
 
 
 def note_answer(home: Path, client: str, answer: AnswerEntry, *, fresh: bool, clock: Clock) -> None:
-    """The answer has its line, and so has every earlier one; one given again is `resent`."""
+    """The answer and every earlier one have their lines; an answer sent again is `resent`."""
     ledger = Ledger(home, role="client", name=client, clock=clock)
     sent = {earlier.key: earlier.sent for _, earlier in answer_entries(ledger.read())}
     for earlier in outbox_answers(home / "buffer.db", skip={*sent, answer.key}):
@@ -122,7 +122,7 @@ def note_answer(home: Path, client: str, answer: AnswerEntry, *, fresh: bool, cl
 
 
 def note_erasures(home: Path, client: str, erasures: Sequence[Erasure], *, clock: Clock) -> None:
-    """Every erasure has its line, one."""
+    """Every erasure has exactly one line."""
     if not erasures:
         return
     ledger = Ledger(home, role="client", name=client, clock=clock)
@@ -145,8 +145,8 @@ def require_answers(home: Path) -> None:
         experiment, number = lacking[-1]
         raise StoreError(
             f"{home / 'buffer.db'} lacks the answer to round {number} of {experiment!r}, which the "
-            "ledger records: it is not the buffer that was here",
-            hint=f"{from_backup(home / 'buffer.db')}; to begin without it, move {FILE} away too",
+            "ledger records: this is not the original buffer",
+            hint=f"{from_backup(home / 'buffer.db')}; to start without it, move {FILE} away too",
         )
 
 
@@ -158,7 +158,7 @@ def ledgers_in(folder: Path) -> list[Path]:
 
 
 def verify_ledger(path: Path, *, trusted: str | None = None) -> Verdict:
-    """The first thing that is wrong with a ledger, its key and its end included, if anything is."""
+    """The first fault of a ledger, including its key and its end; None if there is none."""
     rounds, outbox = path.with_name("state.db"), path.with_name("buffer.db")
     # Read before the lines, so that a round committed meanwhile is not reported as missing.
     committed, finished = committed_rounds(rounds), list(outbox_answers(outbox))
@@ -247,7 +247,7 @@ def _unrecorded_rounds(entries: Sequence[Entry], committed: Mapping[int, RoundRe
 
 
 def _client_fault(entries: Sequence[Entry], finished: Sequence[AnswerEntry]) -> Finding | None:
-    """Each answer in the outbox has a line, and the last line about it says the same."""
+    """Each answer in the outbox has a line, and the last line about it agrees."""
     recorded = {entry.key: (line, entry) for line, entry in answer_entries(entries)}
     for answer in finished:
         line, entry = recorded.get(answer.key, (0, answer))
@@ -276,7 +276,7 @@ def _key_fault(path: Path, entries: Sequence[Entry], trusted: str | None) -> Fin
     own = read_public(beside) if beside.is_file() else None
     for name, expected in (("the trusted key", trusted), (f"{PUBLIC} beside it", own)):
         if expected is not None and key != expected:
-            got = f"names key {key[:12]}" if key else "says the ledger is unsigned"
+            got = f"names key {key[:12]}" if key else "states that the ledger is unsigned"
             return Finding(1, f"{got}, {name} is {expected[:12]}: it was rewritten")
     return None
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, LlamaForCausalLM
 
-# They would make the digest of the same model differ from one member to the next.
+# They would make the digest of the same model differ from site to site.
 OF_THE_WRITER = (
     "transformers_version",
     "_name_or_path",
@@ -55,6 +55,6 @@ def _unquantised(read: Any) -> Any:
 
 
 def make_canonical(file: Path) -> None:
-    """The settings in `file` say nothing about the machine and the versions that wrote them."""
+    """The settings in `file` do not mention the machine or the versions that wrote them."""
     kept = {k: v for k, v in json.loads(file.read_text()).items() if k not in OF_THE_WRITER}
     file.write_text(json.dumps(kept, indent=2, sort_keys=True) + "\n")

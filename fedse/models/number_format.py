@@ -1,10 +1,10 @@
-"""Does this machine's CPU compute in the format in which a model is trained?"""
+"""Does this machine's CPU support the format in which a model is trained?"""
 
 from pathlib import Path
 
 from fedse.config.hardware import TrainerSection
 
-# As Linux names them; other systems do not say.
+# As named by Linux; other systems do not list them.
 CPU_FACTS = Path("/proc/cpuinfo")
 INSTRUCTIONS = {"avx512_bf16", "amx_bf16", "bf16"}
 SLOW = "this CPU has no instructions for bfloat16: training takes longer than in float32"
@@ -12,7 +12,7 @@ FIX = 'set precision = "float32" in the [trainer] section'
 
 
 def only_imitated(place: TrainerSection, cpu_facts: Path = CPU_FACTS) -> bool:
-    """The model is to be trained in bfloat16 on a CPU that is known to compute in others only."""
+    """Whether a model is to be trained in bfloat16 on a CPU that is known not to support it."""
     if place.device != "cpu" or place.precision != "bfloat16" or not cpu_facts.is_file():
         return False
     return not INSTRUCTIONS & {*cpu_facts.read_text().split()}

@@ -17,7 +17,7 @@ class ModelShape(NamedTuple):
 
     architecture: str
     parameters: int
-    """A table that serves as input and output counts once."""
+    """A table shared by input and output counts once."""
     layers: int
     hidden: int
     inner: int
@@ -40,7 +40,7 @@ def read_shape(path: Path) -> ModelShape:
     hint = "fedse model show needs a causal language model that transformers has a class for"
     with boundary(MachineError, f"config.json in {path}", hint=hint):
         config = AutoConfig.from_pretrained(path, local_files_only=True)
-        # Tensors of this device have a shape and no storage.
+        # Tensors on this device have a shape but no storage.
         with torch.device("meta"):
             model = AutoModelForCausalLM.from_config(config)
         text = config.get_text_config()

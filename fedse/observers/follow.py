@@ -1,4 +1,4 @@
-"""Show the events another process writes into a run's log, as if they happened here."""
+"""Pass on the events that another process writes into a run's log."""
 
 import json
 import threading
@@ -13,14 +13,14 @@ PERIOD = 0.5
 
 
 class NewLines:
-    """The lines that are added to a log from now on; the log may not be there yet."""
+    """The lines that are added to a log from now on; the log may not exist yet."""
 
     def __init__(self, log: Path) -> None:
         self._log, self._seen = log, _size(log)
 
     def read(self) -> list[bytes]:
-        """Those since the last call; of a log that is shorter by now, all."""
-        if _size(self._log) < self._seen:  # it was full, and begins anew
+        """The lines since the last call; all lines if the log has become shorter."""
+        if _size(self._log) < self._seen:  # it was full and has been restarted
             self._seen = 0
         data = b""
         if self._log.is_file():
@@ -61,6 +61,6 @@ def _show(log: NewLines, observer: Observer, ended: threading.Event) -> None:
                 event = entry["event"]
             except (ValueError, KeyError, TypeError):
                 continue
-            # Where it cannot be shown, as on a full disk, the next one may be.
+            # If this event cannot be shown, as on a full disk, the next one may be.
             with suppress(OSError):
                 observer(event, entry)

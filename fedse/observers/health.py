@@ -1,4 +1,4 @@
-"""Whether a run is alive, and how a few pages about it are served over HTTP on this machine."""
+"""Whether a run is alive, and a small HTTP server for pages about it."""
 
 import json
 import threading
@@ -17,7 +17,7 @@ JSON = ("Content-Type", "application/json")
 
 WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 Sites = Callable[[], object]
-"""What each site of a federation does now, as JSON has it."""
+"""What each site of a federation is doing, as JSON."""
 
 
 class Health(NamedTuple):
@@ -42,7 +42,7 @@ class Watch:
                 self._round = int(entry["round"] or 0)
 
     def health(self) -> Health:
-        """Not well after a failure, or after `patience` seconds without any event."""
+        """Unhealthy after a failure, or after `patience` seconds without an event."""
         with self._lock:
             silent = self._clock() - self._last
             over = self._state == "run.finished"
@@ -51,7 +51,7 @@ class Watch:
 
 
 def health_app(watch: Watch, sites: Sites | None = None) -> WsgiApp:
-    """Answers 200 while the run goes on or has finished, else 503; with the sites, if given."""
+    """Answers 200 while the run is running or finished, else 503; includes the sites, if given."""
 
     def app(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         health = watch.health()
@@ -62,7 +62,7 @@ def health_app(watch: Watch, sites: Sites | None = None) -> WsgiApp:
 
 
 def _known(sites: Sites | None) -> dict[str, object]:
-    """Whether a run is well does not depend on what its sites' files are like."""
+    """A damaged file of a site does not make the run unhealthy."""
     try:
         return {"sites": sites()} if sites else {}
     except FedSEError:
@@ -70,25 +70,25 @@ def _known(sites: Sites | None) -> dict[str, object]:
 
 
 class _ThreadedServer(ThreadingMixIn, WSGIServer):
-    """A browser keeps connections open that it has not used yet."""
+    """One thread per connection, because browsers keep unused connections open."""
 
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Prints nothing: a client that says nothing or hangs up is no fault of the run."""
+        """Prints nothing: a client that sends nothing or hangs up is not a fault of the run."""
 
 
 class _QuietHandler(WSGIRequestHandler):
-    # Seconds for which a connection may say nothing.
+    # Seconds for which a connection may be idle.
     timeout = 10
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Prints nothing: somebody asks every few seconds."""
+        """Prints nothing: requests come every few seconds."""
 
 
 @contextmanager
 def served(host: str, port: int, app: WsgiApp) -> Iterator[int]:
-    """`app` answers on this address; the port taken, which for 0 is any that is free."""
+    """`app` answers on this address; yields the port, which for 0 is any free one."""
     server = make_server(host, port, app, server_class=_ThreadedServer, handler_class=_QuietHandler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

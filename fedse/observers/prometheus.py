@@ -1,7 +1,7 @@
 """A run's state for a monitoring system: Prometheus metrics, and whether it is alive.
 
-Numbers under the names of clients, as the event log has them; no other text. /metrics is for
-Prometheus, /health answers 200 while the run goes on or has finished and 503 after a failure, or
+Numbers under the names of clients, as in the event log, and no other text. /metrics is for
+Prometheus; /health answers 200 while the run is running or finished, and 503 after a failure or
 when nothing has happened for too long.
 """
 
@@ -30,10 +30,10 @@ def metrics_observer(registry: Any, expiries: Expiries | None = None) -> Observe
     faults = Counter("faults", "Answers that were not counted", ["client"], **names)
     success = Gauge("heldout_success", "Held-out success rate", ["client"], **names)
     buffer = Gauge(
-        "buffered_episodes", "Episodes a client says it learns from", ["client"], **names
+        "buffered_episodes", "Episodes a client reports to learn from", ["client"], **names
     )
-    played = Counter("episodes", "Episodes clients say they played", ["client"], **names)
-    failed = Counter("failures", "Ends of the run before its last round", **names)
+    played = Counter("episodes", "Episodes clients report to have played", ["client"], **names)
+    failed = Counter("failures", "Times the run ended before its last round", **names)
     told = "When a certificate expires, in seconds since 1970"
     expires = Gauge("certificate_expires_seconds", told, ["certificate"], **names)
     for certificate, read in (expiries or {}).items():
@@ -70,7 +70,7 @@ def monitored(
     expiries: Expiries | None = None,
     sites: Sites | None = None,
 ) -> Iterator[tuple[Observer, int]]:
-    """An observer whose metrics and health are served on this address, and the port taken."""
+    """An observer whose metrics and health are served on this address, and the port."""
     hint = "choose another address and port: --metrics 127.0.0.1:PORT"
     with ExitStack() as stack:
         with boundary(MachineError, f"metrics cannot be served on {host}:{port}", hint=hint):
@@ -96,6 +96,6 @@ def _make_app(metrics: Callable[..., Iterable[bytes]], health: WsgiApp) -> WsgiA
         if environ["PATH_INFO"] == "/health":
             return health(environ, start)
         start("404 Not Found", [("Content-Type", "text/plain")])
-        return [b"there is /metrics and /health\n"]
+        return [b"not found; try /metrics or /health\n"]
 
     return app

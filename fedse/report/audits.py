@@ -20,11 +20,11 @@ COLUMNS = (
 
 
 def audit(facts: RunFacts, id: str) -> PageSection:
-    """What the server could find out from a reply, by the attack that found most."""
+    """What the server could learn from a reply, by the strongest attack."""
     rows = [_row(client, entry) for client, entry in facts.audits.items()]
     lead = (
-        "What does a client's reply tell the server about the episodes behind it? The figures are "
-        "those of the attack that found most: an AUC of 0.5 is a guess, 1 is certainty, and a "
+        "What does a client's reply reveal to the server about the episodes behind it? The figures "
+        "are those of the strongest attack: an AUC of 0.5 is a guess, 1 is certainty, and a "
         "secret of which nothing is known is exposed by 1.4 bits."
     )
     return PageSection(id, "Audit", lead, [], Table(COLUMNS, rows), "The last audit of each client")

@@ -1,4 +1,4 @@
-"""Vega-Lite specifications without data: how a panel looks, not what it shows.
+"""Vega-Lite specifications without data: the form of a panel, not its content.
 
 Colours and fills are CSS variables and SVG patterns of the page, so one drawing serves light,
 dark and print. Every series also has a dash and a shape, every bar part a pattern.

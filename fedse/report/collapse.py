@@ -25,7 +25,7 @@ class Variety(NamedTuple):
 class Collapse(NamedTuple):
     client: str
     since: int
-    """The round from which on the rule has held without a break."""
+    """The round since which the rule has held without a break."""
     first: Variety
     last: Variety
 
@@ -49,7 +49,7 @@ def variety_of(client: str, results: Sequence[RoundResult]) -> list[Variety]:
 
 
 def collapsed_since(series: Sequence[Variety]) -> int | None:
-    """The round from which on RULE has held up to the last one; None if it does not hold there."""
+    """The round since which RULE has held up to the last one; None if it does not hold there."""
     since = None
     for entry in reversed(series[1:]):
         first = series[0]

@@ -1,4 +1,4 @@
-"""What a report is made from: everything a run folder says about one run, read once."""
+"""The input of a report: everything that a run folder records about one run, read once."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -25,24 +25,24 @@ NO_NAME = "run"
 
 @dataclass(frozen=True)
 class RunFacts:
-    """One run as it stands; `label` is its name among the runs of the page."""
+    """One run in its present state; `label` is its name among the runs of the page."""
 
     label: str
     card: RunCard
     config: Config
     config_text: str
-    """config.resolved.toml as it lies in the folder."""
+    """The text of config.resolved.toml."""
     spec: AdapterSpec
     summary: RunSummary
     results: tuple[RoundResult, ...]
     evals: Evals
-    """Of the measured rounds; round 0 is the adapter the run began with."""
+    """For each measured round; round 0 is the adapter the run began with."""
     audits: Mapping[str, AuditEntry] = field(default_factory=dict)
-    """Client -> its last audit, of those whose ledgers are in the run's folder."""
+    """Client -> its last audit, for clients whose ledgers are in the run's folder."""
 
     @property
     def altered(self) -> list[str]:
-        """What is not as run.json says it was; such a run can be read but not resumed."""
+        """What differs from run.json; a run that was altered can be read but not resumed."""
         checks = {
             "the settings": text_digest(self.config_text) != self.card.config_digest,
             "the base model": self.spec.digest != self.card.spec_digest,
@@ -74,7 +74,7 @@ class RunFacts:
 
 
 def read_facts(path: Path, *, clock: Callable[[], float]) -> RunFacts:
-    """The facts of the run in `path`; a run that is under way is read as far as it got.
+    """The facts of the run in `path`; a run in progress is read up to its last round.
 
     Not `open_run`, which refuses a run that another version of fedse made: such a run must not be
     continued, but it may be read, and the page says so.
@@ -99,7 +99,7 @@ def read_facts(path: Path, *, clock: Callable[[], float]) -> RunFacts:
 
 
 def last_audits(path: Path) -> dict[str, AuditEntry]:
-    """The newest line about an audit in each client's ledger, by the client's name."""
+    """The newest audit in each client's ledger, by the client's name."""
     found = {}
     for ledger in ledgers_in(path):
         entries = examine(read_ledger(ledger)).entries
@@ -109,7 +109,7 @@ def last_audits(path: Path) -> dict[str, AuditEntry]:
 
 
 def _label(card: RunCard, path: Path) -> str:
-    """The run's id; a federation calls its only run `run`, so there what it is about."""
+    """The run's id; in a federation, whose only run is called `run`, the experiment's name."""
     if card.id != NO_NAME:
         return card.id
     return card.experiment if card.experiment != NO_NAME else path.resolve().parent.name

@@ -32,11 +32,11 @@ class Panel:
     """Empty = every row."""
     keys: list[LegendEntry] = field(default_factory=list)
     note: str = ""
-    """The result in a few characters, beside the title."""
+    """The result in a few characters, shown beside the title."""
 
     @property
     def label(self) -> str:
-        """What the drawing says, for those who do not see it."""
+        """A description of the drawing for people who cannot see it."""
         ends = "; ".join(f"{key.name} {key.value}".strip() for key in self.keys)
         return ": ".join(part for part in (self.title, self.note, ends) if part)
 

@@ -1,4 +1,4 @@
-"""The first screen: what the run achieved, how sure that is, and what left the clients."""
+"""The first screen: what the run achieved, how certain that is, and what left the clients."""
 
 from dataclasses import dataclass, field
 
@@ -8,8 +8,8 @@ from fedse.results.alarms import rounds_text, standing_alarms
 from fedse.stats.rates import change, micro, rates
 
 DERIVED = (
-    "An adapter is still derived from private data: published attacks rebuild text from adapter "
-    "updates."
+    "An adapter is still derived from private data: published attacks reconstruct text from "
+    "adapter updates."
 )
 
 
@@ -25,7 +25,7 @@ class Headline:
     sentence: str
     tiles: list[Tile]
     caveat: str
-    """What the adapters of this run can still give away, and to whom."""
+    """What the adapters of this run can still reveal, and to whom."""
     unsure: list[str] = field(default_factory=list)
     """What a reader must know before quoting the sentence."""
 
@@ -41,13 +41,13 @@ def headline(facts: RunFacts) -> Headline:
 
 
 def _caveat(facts: RunFacts) -> str:
-    """Noise is each site's own setting: a coordinator does not know who trains with it."""
+    """Each site decides about noise itself, so a coordinator does not know who trains with it."""
     secure, epsilon = facts.config.aggregate.secure, facts.config.privacy.epsilon
     seen = "only the sum of all updates" if secure else "each client's adapter"
     noise = "no noise" if epsilon is None else f"noise for an epsilon of {epsilon:g}"
     return (
         f"{DERIVED} The server saw {seen}. The settings of this run add {noise} (differential "
-        "privacy); what sites add by themselves is not known here."
+        "privacy); noise that sites add on their own is not known here."
     )
 
 
@@ -96,7 +96,7 @@ def _raw_tile(facts: RunFacts) -> Tile:
     kept = facts.results[-1].stats.values() if facts.results else ()
     stayed = sum(stats.buffered for stats in kept)
     if facts.config.buffer.pooled:
-        return Tile("all", "raw data shared", "by choice: the clients learn from one common buffer")
+        return Tile("all", "raw data shared", "as configured: the clients learn from one buffer")
     detail = f"no observation, action or prompt; {stayed:,} episodes stayed in the buffers"
     return Tile("0 bytes", "raw data shared", detail)
 
@@ -136,7 +136,7 @@ def _unsure(facts: RunFacts) -> list[str]:
 
 
 def _why_left_out(client: str, facts: RunFacts) -> str:
-    """Which measurement a client lacks, and what the round it belongs to says about the client."""
+    """Which measurement a client lacks, and why."""
     lacking = [end for end in (min, max) if client not in rates(facts.evals[end(facts.evals)])]
     rounds = [end(facts.evals) for end in lacking]
     when = " and ".join(f"after round {index}" if index else "at the start" for index in rounds)
@@ -145,7 +145,7 @@ def _why_left_out(client: str, facts: RunFacts) -> str:
 
 
 def _absence(client: str, index: int, facts: RunFacts) -> str:
-    """What became of the client when the adapter of round `index` was measured."""
+    """Why the client was not measured with the adapter of round `index`."""
     joins = next(one.joins for one in facts.config.clients if one.name == client)
     if joins > index + 1:
         return f"it joined in round {joins}"
@@ -158,4 +158,4 @@ def _absence(client: str, index: int, facts: RunFacts) -> str:
         return f"{word} in round {result.index} ({one.reason})"
     if client in result.absent:
         return f"absent in round {result.index}"
-    return "it gave no answer"
+    return "it did not answer"

@@ -1,7 +1,7 @@
-"""The page: facts in, one HTML text out that needs no other file and may ask for none.
+"""The page: facts in, one HTML text out that needs no other file and may load none.
 
-Its policy allows exactly the scripts and the style it carries, each by its digest. All text of a
-run is escaped by the template; data for the figures is JSON in which no tag can be written.
+Its policy allows exactly the scripts and the style that it contains, each by its digest. All text
+of a run is escaped by the template; data for the figures is JSON in which no tag can be written.
 """
 
 import json
@@ -84,13 +84,13 @@ def _brief(cell: Cell) -> Cell:
 
 
 def safe_json(value: object) -> str:
-    """JSON for a script element: whatever text it holds, no tag and no comment begins in it."""
+    """JSON for a script element; no text in it can open a tag or a comment."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def policy(scripts: Sequence[str], style: str) -> str:
-    """Nothing may be loaded, and only these scripts and this style may act."""
+    """A policy that loads nothing and allows only these scripts and this style."""
     allowed = " ".join(f"'{source_digest(script)}'" for script in scripts)
     return (
         f"default-src 'none'; script-src {allowed}; style-src '{source_digest(style)}'; "
@@ -99,7 +99,7 @@ def policy(scripts: Sequence[str], style: str) -> str:
 
 
 def source_digest(text: str) -> str:
-    """What a page's policy names an inline script or style by."""
+    """How a page's policy names an inline script or style."""
     return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
 
 

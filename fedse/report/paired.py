@@ -23,7 +23,7 @@ COLUMNS = (
 
 
 def which_is_better(runs: Sequence[RunFacts]) -> PageSection:
-    """Each run against the first one; runs that differ in their seed only are one line."""
+    """Each run against the first one; runs that differ only in their seed share a line."""
     try:
         comparison = compare([Path(run.summary.path) for run in runs])
     except FedSEError as error:

@@ -20,11 +20,11 @@ GAIN = (
 
 
 def at_home(facts: RunFacts, id: str) -> PageSection:
-    """Each client's success at home and in tasks that nobody has, by both adapters."""
+    """Each client's success at home and in tasks that no client has, with both adapters."""
     table = places_table(facts)
     lead = (
-        "Is a member better off at home with the common agent, or with the one it made for itself "
-        "from it? New tasks are those that nobody has; home is the client's own world."
+        "Does a client do better at home with the common agent, or with the personal one it "
+        "trained from it? New tasks are those that no client has; home tasks are the client's own."
     )
     return PageSection(id, "At home", lead, [], table, "Per client, after the last measured round")
 
@@ -53,11 +53,11 @@ def _gain(before: Rate | None, after: Rate | None) -> list[Cell]:
 
 
 def gate(facts: RunFacts, id: str) -> PageSection:
-    """What became of each round's merged adapter at the gate."""
+    """The gate's decision about each round's merged adapter."""
     columns = (
         ROUND,
         Column("change", "change in validation success", "change"),
-        Column("bound", "chance goes down to", "change"),
+        Column("bound", "lowest change explained by chance", "change"),
         Column("sites", "sites", "count"),
         Column("verdict", "verdict"),
         Column("left", "votes left out", "long"),
@@ -71,7 +71,7 @@ def gate(facts: RunFacts, id: str) -> PageSection:
             rows.append([result.index, *counts, verdict, ", ".join(left) or "none"])
     refused = sum(row[4] == "refused" for row in rows)
     lead = (
-        f"The sites refused {refused} of {len(rows)} merged adapters: with those they solved fewer "
-        "of their validation tasks than chance explains, so the adapter of the round before stayed."
+        f"The sites refused {refused} of {len(rows)} merged adapters: with those they succeeded "
+        "in fewer validation games than chance explains, so the previous adapter was kept."
     )
     return PageSection(id, "Gate", lead, [], Table(columns, rows), "Every round")

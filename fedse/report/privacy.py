@@ -1,7 +1,7 @@
-"""The page for a data protection officer: one printable HTML file that asks for no other.
+"""The page for a data protection officer: one printable HTML file that loads no other.
 
-It is made of parts, each with a title, a sentence, facts and a table. No part holds the text of an
-episode, the name of a person or a path.
+Each part has a title, a sentence, facts and a table. No part contains the text of an episode, a
+person's name or a path.
 """
 
 from collections.abc import Mapping, Sequence
@@ -80,12 +80,12 @@ def leaving_part(rows: Sequence[Sequence[Cell]], *, secure: bool) -> PrivacyPart
     """What left in each round, from the ledger."""
     names = ", ".join(ClientStats.model_fields)
     how = (
-        "With each answer leave an adapter and the numbers below."
+        "Each answer consists of an adapter and the numbers below."
         if not secure
-        else "The adapter of an answer stays here; a masked update leaves, of which the server can "
-        "read the sum over sites only. The numbers below leave in the clear."
+        else "The adapter itself stays here. A masked update leaves, and the server can read only "
+        "the sum over all sites. The numbers below are sent unmasked."
     )
-    lead = f"{how} {len(rows)} answers are on record, also those that left once more."
+    lead = f"{how} {len(rows)} answers are on record, including those that were sent again."
     table = Table(ANSWERS, [list(row) for row in rows])
     note = "Flower adds ids, times, a public key and version headers; the server sees the address."
     return PrivacyPart("leaves", "What leaves", lead, [("numbers", names)], table, note)
@@ -100,14 +100,14 @@ def rules_part(rules: Mapping[str, object]) -> PrivacyPart:
 def redaction_part(on: Mapping[str, bool], kinds: Mapping[str, Mapping[str, int]]) -> PrivacyPart:
     """What is replaced before an episode is stored, and how often it was."""
     rows: list[list[Cell]] = [[k, n["already"], n["places"]] for k, n in kinds.items()]
-    lead = "Found by their form or by a list of the site, and replaced by pseudonyms."
+    lead = "Found by their form or by the site's own list, and replaced with pseudonyms."
     facts = [(name, "on" if set_ else "off") for name, set_ in on.items()]
-    note = "Counted in the episodes stored now. What no rule finds is not counted."
+    note = "Counted in the episodes stored at present. What no rule finds is not counted."
     return PrivacyPart("redaction", "Redaction", lead, facts, Table(REDACTED, rows), note)
 
 
 def storage_part(key_id: str, *, exports: int) -> PrivacyPart:
-    """How episodes lie on the disk, and how often they were copied from there."""
+    """How episodes are stored, and how often they were exported."""
     state = f"on, key {key_id}" if key_id else "off"
     lead = "Episodes are in one database that only its owner can read."
     facts = [
@@ -119,33 +119,33 @@ def storage_part(key_id: str, *, exports: int) -> PrivacyPart:
 
 
 def erasure_part(rows: Sequence[Sequence[Cell]]) -> PrivacyPart:
-    lead = f"{len(rows)} persons or cases were forgotten here. A mark does not tell whom."
+    lead = f"{len(rows)} persons or cases were forgotten here. A mark does not reveal whom."
     note = (
-        "Adapters sent from the round of first learning on, and those merged from them, descend "
-        "from the removed episodes. fedse privacy forget lists them."
+        "Adapters sent since the round that first learned from them, and all adapters merged from "
+        "those, derive from the removed episodes. fedse privacy forget lists them."
     )
     table = Table(ERASED, [list(row) for row in rows])
     return PrivacyPart("erasure", "Erasure", lead, (), table, note if rows else "")
 
 
 def audit_part(figures: Mapping[str, object] | None) -> PrivacyPart:
-    """What attacks on the site's own adapters found, if they were tried."""
-    lead = "What an attacker with the site's adapters could tell about its episodes."
+    """What attacks on the site's own adapters found, if any were run."""
+    lead = "What an attacker who has the site's adapters could learn about its episodes."
     return PrivacyPart("audit", "Audit", lead, _given(figures, "result", "not measured"))
 
 
 def budget_part(figures: Mapping[str, object] | None) -> PrivacyPart:
     """What differential privacy bounds, and how much of it is spent, if it is on."""
-    lead = "A bound on what all answers together tell about any one episode."
+    lead = "A bound on what all answers together reveal about any single episode."
     facts = _given(figures, "state", "off")
     return PrivacyPart("budget", "Differential privacy", lead, facts)
 
 
 def ledger_part(head: str, key: str, finding: str, *, verify: str) -> PrivacyPart:
-    """How to prove that this page is about the whole record."""
+    """How to prove that this page covers the whole record."""
     lead = (
         "Every answer and every erasure is a line of a file in which no line can be changed, moved "
-        "or taken out unnoticed. Keep the head: it proves later that no line before it is missing."
+        "or removed unnoticed. Keep the head: it proves later that no line before it is missing."
     )
     facts = [
         ("head", head or "no line yet"),

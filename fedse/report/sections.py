@@ -51,12 +51,12 @@ def success(facts: RunFacts, id: str) -> PageSection:
     figure = Figure(
         f"{id}-env",
         "Success on held-out tasks, per environment",
-        "Each point is the share of held-out games the global adapter solved after that round; "
+        "Each point is the global adapter's share of successful held-out games after that round; "
         "the band is its 95 % Wilson interval, so bands that overlap widely may differ by chance.",
         table,
         band_panels(table, envs),
     )
-    lead = "Does the common agent get better, and in which environments?"
+    lead = "Does the common agent improve, and in which environments?"
     if not table.rows:
         return PageSection(id, "Success", f"{lead} It was not measured in this run.")
     named = "Per client, first and last measured round"
@@ -103,7 +103,7 @@ def experience(facts: RunFacts, id: str) -> PageSection:
                 f"{id}-buffer",
                 "Episodes in the buffer",
                 "Each line is what one client has to learn from after that round; a flat line "
-                "means that it solved nothing new.",
+                "means that it succeeded in nothing new.",
                 grown,
                 line_panels(grown, "buffered", groups(facts.clients, facts.env_of), number="d"),
             ),
@@ -125,11 +125,14 @@ def _reading_of_outcomes(facts: RunFacts) -> str:
             "Each bar is one round of one client; this run keeps every episode that did not "
             "break, and a duplicate was in the buffer before."
         )
-    kept = {"frontier": "solved, new and at the frontier", "hindsight": "solved or relabelled, new"}
+    kept = {
+        "frontier": "successful, new and at the frontier",
+        "hindsight": "successful or relabelled, new",
+    }
     return (
         "Each bar is one round of one client from the bottom up: kept "
-        f"({kept.get(facts.config.select.type, 'solved and new')}), then what "
-        "was dropped because it was solved before (duplicate), failed, cut off or broken."
+        f"({kept.get(facts.config.select.type, 'successful and new')}), then what "
+        "was dropped as a repeated success (duplicate), failed, cut off or broken."
     )
 
 

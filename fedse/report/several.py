@@ -49,8 +49,8 @@ def _per_round(runs: Sequence[RunFacts]) -> PageSection:
     figure = Figure(
         "per-round-env",
         "Success on held-out tasks, one line per run",
-        "Each point is a run's share of solved games after that round; the intervals are in the "
-        "table, and lines closer than those may differ by chance.",
+        "Each point is a run's share of successful games after that round; the intervals are in "
+        "the table, and lines closer than those may differ by chance.",
         table,
         [panel for env in envs for panel in _env_panels(table, runs, env)],
     )

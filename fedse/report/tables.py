@@ -52,7 +52,7 @@ class Table:
 ROUND, CLIENT = Column("round", "round", "count"), Column("client", "client")
 ENVIRONMENT = Column("env", "environment")
 RATE_COLUMNS = (
-    Column("won", "solved", "count"),
+    Column("won", "succeeded", "count"),
     Column("played", "played", "count"),
     Column("rate", "success", "rate"),
     Column("low", "95 % from", "rate"),
@@ -95,14 +95,14 @@ def client_table(
 
 
 def outcome_table(facts: RunFacts) -> Table:
-    """What became of every episode that was played to learn from."""
+    """The fate of every episode that was played for training."""
     columns = [Column("played", "played", "count"), *(Column(o, o, "count") for o in OUTCOMES)]
     select = facts.config.select.type
     return client_table(facts, columns, lambda s: [s.played, *outcomes(s, select)])
 
 
 def outcomes(stats: ClientStats, select: str) -> tuple[int, ...]:
-    """The episodes of a round by what became of them, as OUTCOMES; they sum to those played.
+    """The episodes of a round by their fate, as in OUTCOMES; they add up to those played.
 
     Under `select = all` failed and truncated episodes are candidates too, so what was not kept
     and did not break was there before. Under `hindsight` some of them are kept as another task's
@@ -130,7 +130,7 @@ def traffic_table(facts: RunFacts) -> Table:
 
 
 def drift_table(facts: RunFacts) -> Table:
-    """How each voter's update lay to the merged one; abstaining clients have no values."""
+    """How each voter's update relates to the merged one; abstaining clients have no values."""
     rows: list[list[Cell]] = []
     for result in facts.results:
         length = result.drift.length if result.drift else {}

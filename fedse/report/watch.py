@@ -1,4 +1,4 @@
-"""The coordinator's page: a fixed text whose script asks its own server what is known now.
+"""The coordinator's page: a fixed text whose script polls its own server for the current state.
 
 No text of a federation is in the page itself; the script writes it as text, never as markup.
 """
@@ -7,7 +7,7 @@ from fedse.report.page import asset, policy
 
 
 def watch_page() -> tuple[str, str]:
-    """The page, and the policy to serve it with: it may ask its own server and nobody else."""
+    """The page and the policy to serve it with; it may contact only its own server."""
     style, script = asset("page.css"), asset("watch.js")
     text = asset("watch.html").replace("{style}", style).replace("{script}", script)
     rules = f"{policy([script], style)}; connect-src 'self'; frame-ancestors 'none'"

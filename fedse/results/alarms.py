@@ -1,6 +1,6 @@
-"""When a run cannot get better as it is: what is wrong, in a sentence, and what to do next.
+"""When a run cannot improve: what is wrong, in one sentence, and what to do next.
 
-An alarm follows from a round's numbers and the settings alone, so every place that has them raises
+An alarm depends only on a round's numbers and the settings, so every place that has them raises
 the same ones: the running command, the result, the report and a site's own console.
 """
 
@@ -16,11 +16,11 @@ SPOKEN: Mapping[str, tuple[str, ...]] = {
     "tiny": ("maze", "wordle"),
     "tiny-five": ("babyai", "maze", "textcraft", "webshop", "wordle"),
 }
-"""The environments whose words the shipped base models know; they know no others."""
+"""The environments whose vocabulary the shipped base models know; they know no other words."""
 MOST = 0.9
-"""Share of the replies from which on they count as all: one may be right by chance."""
+"""From this share of the replies on, they count as all: one may be right by chance."""
 HALF = 0.5
-"""Share of the games from which on being cut off is what decides them."""
+"""From this share of the games on, being cut off is what decides them."""
 
 
 class Alarm(NamedTuple):
@@ -30,7 +30,7 @@ class Alarm(NamedTuple):
     """`context-full`, `replies-cut`, `no-action`, `nothing-solved` or `nobody-voted`."""
     text: str
     next: str
-    """The command that looks into it or changes it."""
+    """The command that examines or changes it."""
 
 
 class StandingAlarm(NamedTuple):
@@ -41,7 +41,7 @@ class StandingAlarm(NamedTuple):
 
 
 class _Scene(NamedTuple):
-    """What the sentence of an alarm is made of."""
+    """What the sentence of an alarm is built from."""
 
     who: str
     together: ClientStats
@@ -59,7 +59,7 @@ class _Rule(NamedTuple):
 
 
 def round_alarms(result: RoundResult, config: Config, *, run: str = "last") -> list[Alarm]:
-    """What a coordinator can say of a committed round; `run` is what the commands call the run."""
+    """The alarms about a committed round; `run` is the run's name in their commands."""
     alarms = client_alarms(result.stats, config, round=result.index, run=run)
     return alarms if result.voters else [*alarms, _nobody_voted(result, run)]
 
@@ -67,7 +67,7 @@ def round_alarms(result: RoundResult, config: Config, *, run: str = "last") -> l
 def client_alarms(
     stats: Mapping[str, ClientStats], config: Config, *, round: int, run: str = "last"
 ) -> list[Alarm]:
-    """What the numbers of these clients say; each alarm names the clients it is about."""
+    """The alarms that follow from these clients' numbers; each names its clients."""
     playing = {client: one for client, one in stats.items() if one.played}
     look = f"fedse view {run} --round {round}"
     return [
@@ -78,7 +78,7 @@ def client_alarms(
 
 
 def standing_alarms(results: Sequence[RoundResult], config: Config) -> list[StandingAlarm]:
-    """Every alarm of these rounds, the one that was raised first first."""
+    """Every alarm of these rounds, in the order in which they were first raised."""
     rounds: dict[str, list[int]] = {}
     newest: dict[str, Alarm] = {}
     for result in results:
@@ -113,10 +113,10 @@ def _scene(
 
 def _nobody_voted(result: RoundResult, run: str) -> Alarm:
     if len(result.abstained) == len(result.stats) > 0:
-        text = "nobody voted: no client has an episode to learn from, so the adapter stays as it is"
+        text = "nobody voted: no client has an episode to learn from, so the adapter is unchanged"
         return Alarm("nobody-voted", text, "fedse run CONFIG --set buffer.demonstrations=16")
     counts = ", ".join(_missing(result))
-    text = f"nobody voted ({counts}), so the adapter stays as it is"
+    text = f"nobody voted ({counts}), so the adapter is unchanged"
     return Alarm("nobody-voted", text, f"fedse report {run}")
 
 
@@ -128,7 +128,7 @@ def _missing(result: RoundResult) -> Iterator[str]:
 
 
 def is_foreign(config: Config) -> bool:
-    """Whether a shipped base is to act in an environment whose words it does not know."""
+    """Whether a shipped base model is used in an environment whose words it does not know."""
     known = SPOKEN.get(config.model.base)
     return known is not None and any(client.env not in known for client in config.clients)
 
@@ -138,7 +138,7 @@ def _no_action(scene: _Scene) -> str:
     text = f"{scene.who}: the environment found no action in {counted} replies"
     if is_foreign(scene.config):
         base = scene.config.model.base
-        text += f"; the base model {base} knows the words of {', '.join(SPOKEN[base])} only"
+        text += f"; the base model {base} knows only the words of {', '.join(SPOKEN[base])}"
     return text
 
 
@@ -151,7 +151,7 @@ def _another_base(scene: _Scene) -> str:
 def _nothing_solved(scene: _Scene) -> str:
     lessons = scene.together.buffered
     rest = f"it learns from {lessons} earlier ones" if lessons else "there is nothing to learn from"
-    return f"{scene.who}: none of {scene.together.played} games was solved; {rest}"
+    return f"{scene.who}: none of {scene.together.played} games succeeded; {rest}"
 
 
 RULES: Sequence[_Rule] = (

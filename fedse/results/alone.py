@@ -1,4 +1,4 @@
-"""Is a member better off in the federation than alone? The same held-out games, played by both."""
+"""Does a client do better in the federation than alone? Both play the same held-out games."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ class SeedRuns(NamedTuple):
 
 
 class TogetherOrAlone(NamedTuple):
-    """Each client's success with the common adapter and with the one it made alone."""
+    """Each client's success with the common adapter and with the one it trained alone."""
 
     together: dict[str, Rate]
     alone: dict[str, Rate]
@@ -31,7 +31,7 @@ class TogetherOrAlone(NamedTuple):
 def together_or_alone(*seeds: SeedRuns) -> TogetherOrAlone:
     """The last adapters compared game by game, over all seeds.
 
-    With one seed the interval is about these adapters, with more about the two ways of working.
+    With one seed the interval is about these adapters; with several, about the two methods.
     """
     pairs = [_games_of(runs) for runs in seeds]
     mine, own = ([pair[side] for pair in pairs] for side in (0, 1))
@@ -40,7 +40,7 @@ def together_or_alone(*seeds: SeedRuns) -> TogetherOrAlone:
 
 
 def _games_of(runs: SeedRuns) -> tuple[Games, Games]:
-    """What both played with the same seed, by client; refused where they are not the same games."""
+    """What both played with the same seed, by client; refused unless the games are the same."""
     together, alone = runs
     if not alone:
         raise StoreError("expected a run of at least one client alone, got none")

@@ -14,7 +14,7 @@ NOT_THE_METHOD: dict[str, Any] = {
     "model": {"threads"},
     "buffer": {"keep_played"},
 }
-"""What two seeds of one arm may differ in."""
+"""The settings in which two seeds of one arm may differ."""
 
 
 class Arm(NamedTuple):
@@ -52,7 +52,7 @@ def method_digest(config: Config) -> str:
 
 
 def differing(config: Config, reference: Config) -> dict[str, tuple[Any, Any]]:
-    """The settings of the method in which the two differ, as `a.b`: (here, reference)."""
+    """The method settings that differ between the two, as `a.b`: (here, reference)."""
     here, there = (
         _flat(c.model_dump(mode="json", exclude={**NOT_THE_METHOD, "clients": True}))
         | {f"clients.{client.name}": client.model_dump(mode="json") for client in c.clients}
@@ -79,7 +79,7 @@ def _require_seeds(paths: Sequence[Path], configs: Mapping[Path, Config]) -> Non
 
 
 def _labels(arms: Sequence[tuple[str, list[str]]]) -> list[str]:
-    """The experiments' names if they tell the arms apart, else what the folders' names share."""
+    """The experiments' names if they distinguish the arms, else what the folders' names share."""
     names = [name for name, _ in arms]
     if len(set(names)) == len(names):
         return names

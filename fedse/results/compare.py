@@ -1,7 +1,7 @@
 """What each arm of an experiment achieved, compared with the first one.
 
 Two arms are compared game by game where both played the same ones and those are on this machine;
-otherwise by their counts, which is said together with the reason.
+otherwise by their counts, and the reason is stated.
 """
 
 from collections.abc import Mapping, Sequence
@@ -58,7 +58,7 @@ class Contrast(NamedTuple):
     seeds: int
     found: Differences
     discordant: float | None
-    """The share of games only one of both won; None = unpaired."""
+    """The share of games in which only one of the two succeeded; None = unpaired."""
     p: float
     p_holm: float
     detectable: float
@@ -81,17 +81,17 @@ class Comparison(NamedTuple):
 def scope(comparison: Comparison) -> str:
     """What the intervals are about."""
     if all(contrast.seeds == 1 for contrast in comparison.contrasts):
-        return "One seed: this is about these adapters. For the methods add runs: --set run.seed=1"
+        return "One seed: this compares adapters. To compare methods, add runs: --set run.seed=1"
     if any(contrast.unpaired for contrast in comparison.contrasts):
-        return "By counts, intervals are over games only: how much seeds differ is not in them."
+        return "By counts, intervals are over games only; differences between seeds are left out."
     return "Intervals of success are over games, those of differences over games and seeds."
 
 
 def compare(paths: Sequence[Path], *, round: int | None = None) -> Comparison:
-    """Every arm of these runs, and each but the first against the first."""
+    """Every arm of these runs, and each of the others against the first."""
     arms, notes = _comparable(arms_of(paths))
     if len({method_digest(arm.config) for arm in arms}) == 1:
-        notes += ["all have the same settings, so each run is compared by itself"]
+        notes += ["all have the same settings, so each run is compared separately"]
     measured = {run: counts(run, round) for arm in arms for run in arm.runs.values()}
     clients, lost = _common(arms, measured)
     notes += [f"left out, not measured in all runs: {', '.join(lost)}"] if lost else []
@@ -110,7 +110,7 @@ def compare(paths: Sequence[Path], *, round: int | None = None) -> Comparison:
 
 
 def _unequal_rounds(results: Sequence[ArmResult]) -> list[str]:
-    """Says so where arms were measured after different numbers of rounds."""
+    """A note if arms were measured after different numbers of rounds."""
     after = {result.arm.label: sorted({*result.rounds}) for result in results}
     if len({*map(tuple, after.values())}) == 1:
         return []
@@ -125,7 +125,7 @@ def _unequal_rounds(results: Sequence[ArmResult]) -> list[str]:
     runs = [run for result in results for run in result.arm.runs.values()]
     common = max(set.intersection(*({*evaluations(run)} for run in runs)), default=0)
     todo = [f"all after round {common}: --round {common}"] if common else []
-    todo += [f"go on with the one that is behind: fedse resume {run}" for run in unfinished[:1]]
+    todo += [f"continue the one that is behind: fedse resume {run}" for run in unfinished[:1]]
     return ["; ".join([note, *todo])]
 
 

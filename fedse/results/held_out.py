@@ -1,4 +1,4 @@
-"""What a run folder says about held-out games: counts per client, and each game where it is kept.
+"""Held-out games of a run folder: counts per client, and each game where it is kept.
 
 Counts are in the run's event log, so a server that never saw a game has them too. Single games
 are in the clients' own buffers, RUN/clients/NAME/buffer.db, where those are on this machine. A
@@ -21,7 +21,7 @@ MARKERS = ('"eval.recorded"', '"round.committed"', '"run.finished"')
 
 
 class HeldOutGame(NamedTuple):
-    """One held-out game and whether it was won."""
+    """One held-out game and whether it succeeded."""
 
     task: str
     seed: int
@@ -45,7 +45,7 @@ def evaluations(path: Path) -> dict[int, dict[str, Rate]]:
 
 
 def evaluated_round(path: Path, round: int | None = None) -> int:
-    """`round` if its adapter was evaluated, the last one that was for None."""
+    """`round` if its adapter was evaluated; for None, the last evaluated round."""
     evaluated = list(evaluations(path))
     if not evaluated:
         raise StoreError(
@@ -64,7 +64,7 @@ def evaluated_round(path: Path, round: int | None = None) -> int:
 
 
 def counts(path: Path, round: int | None = None) -> dict[str, Rate]:
-    """Per client, games won and played by the adapter after `round` (None = the last evaluated)."""
+    """Per client, games succeeded and played by the adapter after `round` (None = the last)."""
     return evaluations(path)[evaluated_round(path, round)]
 
 
@@ -77,8 +77,9 @@ def games(path: Path, round: int | None = None) -> dict[str, list[HeldOutGame]]:
         recorded = Rate(sum(game.success for game in played), len(played))
         if recorded != reported:
             raise StoreError(
-                f"run {path.name}: {client} reported {reported.successes} of {reported.n} games won"
-                f" after round {chosen}, its buffer has {recorded.successes} of {recorded.n}",
+                f"run {path.name}: {client} reported success in {reported.successes} of "
+                f"{reported.n} games after round {chosen}, "
+                f"its buffer has {recorded.successes} of {recorded.n}",
                 hint="the buffer was changed, or was made before single games were recorded",
             )
         by_client[client] = played

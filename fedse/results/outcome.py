@@ -35,13 +35,13 @@ class Change(NamedTuple):
 
     @property
     def interval(self) -> Interval:
-        """95 %; the two rates are taken as independent, so it is on the wide side."""
+        """95 %; the two rates are treated as independent, which makes it rather wide."""
         return change(self.before, self.after)
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """A run as far as it is committed."""
+    """A run up to its last committed round."""
 
     path: Path
     """The run's folder."""
@@ -51,11 +51,11 @@ class RunResult:
     adapters: Mapping[int, Path]
     """Round -> folder with the global adapter after it, as PEFT loads it."""
     success: Mapping[int, Mapping[str, Rate]]
-    """Round -> client -> held-out games solved by the adapter after that round; 0 = untrained.
+    """Round -> client -> success of the adapter after that round in held-out games; 0 = untrained.
     A rate has a `value` and an `interval`."""
     places: Mapping[str, Mapping[str, Rate]]
-    """Of the newest evaluation: `test` = tasks that nobody has, `home` = the client's own; with
-    `-personal` by the adapter that the client made for itself -> client -> games solved."""
+    """Of the newest evaluation: `test` = tasks that no client has, `home` = the client's own; with
+    `-personal` by the client's personal adapter -> client -> success."""
 
     @property
     def finished(self) -> bool:
@@ -122,13 +122,13 @@ def result_of(run: Run) -> RunResult:
 
 
 def committed_round(run: Run, round: int | None) -> int:
-    """`round` if it is committed, the last committed one for None."""
+    """`round` if it is committed; for None, the last committed round."""
     last = run.committed or 0
     if round is None:
         return last
     if not 0 <= round <= last:
         raise StoreError(
-            f"run {run.path.name} has no round {round}, committed are 0 to {last}",
+            f"run {run.path.name} has no round {round}; rounds 0 to {last} are committed",
             hint=f"give a round from 0 to {last}",
         )
     return round

@@ -1,4 +1,4 @@
-"""How long a run will take, by what an earlier run of the same model on this machine took."""
+"""How long a run will take, judging by an earlier run of the same model on this machine."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +10,7 @@ from fedse.events import read_events
 from fedse.store.run_folder import run_config, run_folders
 
 LOOKED_AT = 50
-"""Of the earlier runs, the newest."""
+"""How many of the newest runs are considered."""
 GAMES = (
     "played",
     "eval_played",
@@ -22,16 +22,16 @@ GAMES = (
 
 
 class GamePace(NamedTuple):
-    """What one game took in an earlier run, its share of the training included."""
+    """Seconds per game in an earlier run, including its share of the training."""
 
     seconds: float
     run: str
     same_worlds: bool
-    """Whether that run had the same environments; games of others take another time."""
+    """Whether that run had the same environments; other games may take longer."""
 
 
 def earlier_pace(root: Path, config: Config) -> GamePace | None:
-    """By the newest run in `root` with the same base model, best with the same environments."""
+    """The newest run in `root` with the same base model, preferably with the same environments."""
     found = list(_paces(root, config))
     return next((pace for pace in found if pace.same_worlds), found[0] if found else None)
 

@@ -1,4 +1,4 @@
-"""What became of each run, read from its event log alone: no database, no model, no change.
+"""How each run ended, read from its event log alone: no database, no model, no change.
 
 An event is logged after its commit, so a run killed in between shows one round less than it has;
 resuming it corrects that.
@@ -43,7 +43,7 @@ def list_runs(root: Path) -> list[RunSummary]:
 
 
 def summary_of(path: Path) -> RunSummary:
-    """How far the run in `path` got; a run that cannot be read says why."""
+    """How far the run in `path` got, or why it cannot be read."""
     try:
         card, running = read_card(path), is_held(path)
     except StoreError as error:

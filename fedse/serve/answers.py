@@ -8,7 +8,7 @@ from fedse.agent.policy import Reply
 
 
 class Answered(NamedTuple):
-    """A reply with all a response says about it."""
+    """A reply and everything a response contains."""
 
     reply: Reply
     said: Said
@@ -21,11 +21,11 @@ class Answered(NamedTuple):
     """Seconds since 1970."""
     prompt_tokens: int
     cut: bool
-    """The answer ended at the token limit, not by itself."""
+    """The answer was cut off at the token limit."""
 
     @property
     def content(self) -> str | None:
-        """The text: verbatim where there is no call, None where there is nothing else."""
+        """The text: verbatim if there is no call, None if there are only calls."""
         return (self.said.text or None) if self.said.calls else self.reply.text
 
     @property
@@ -44,7 +44,7 @@ def completion(answer: Answered) -> dict[str, Any]:
 
 
 def chunks(answer: Answered, *, usage: bool) -> list[str]:
-    """The same as server-sent events: who speaks, the text, call after call, the end."""
+    """The same as server-sent events: role, text, each call, end."""
     deltas: list[tuple[dict[str, Any], str | None]] = [({"role": "assistant", "content": ""}, None)]
     if answer.content:
         deltas.append(({"content": answer.content}, None))

@@ -1,7 +1,7 @@
-"""Where requests wait for the policy: those that come close together are answered in one call.
+"""The queue of requests for the policy; requests that arrive together are answered in one call.
 
-The server's thread puts questions in and the thread that owns the policy answers them, so a model
-is only used by the thread that made it.
+The server's thread adds questions and the thread that owns the policy answers them, so a model is
+used only by the thread that created it.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ class BatchQueue:
         expected: Callable[[], int],
         clock: Callable[[], float] = time.monotonic,
     ) -> int:
-        """How many were answered, in one call; 0 when no request came for `patience` seconds.
+        """How many were answered in one call; 0 if no request came within `patience` seconds.
 
         The call begins when the window has passed, the batch is full or all `expected` have asked.
         """

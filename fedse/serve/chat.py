@@ -1,9 +1,8 @@
 """The OpenAI chat format: a request's bytes -> a conversation and what its answer may be.
 
-FOLLOWED lists the parameters that do what they say. Those in IGNORED may be given and change
-nothing: how the model samples belongs to the experiment, and there is no store, user or price
-here. Every other parameter would change the answer, so it is refused by name; those in UNKEPT are
-taken with the values that ask for nothing.
+Parameters in FOLLOWED are honoured. Those in IGNORED are accepted and change nothing: sampling
+belongs to the experiment, and there is no store, user or price here. Every other parameter would
+change the answer, so it is refused by name; those in UNKEPT are accepted with their neutral values.
 """
 
 import json
@@ -28,7 +27,7 @@ FOLLOWED = frozenset(
 )
 IGNORED = frozenset(
     {
-        # How to sample: rollout.temperature, rollout.new_tokens and run.seed say it.
+        # Sampling is set by rollout.temperature, rollout.new_tokens and run.seed.
         "temperature",
         "top_p",
         "max_tokens",
@@ -45,7 +44,7 @@ IGNORED = frozenset(
         "prompt_cache_retention",
     }
 )
-# Parameters we cannot keep, with the values that ask for nothing; null never does.
+# Parameters that cannot be honoured, with their neutral values; null is always neutral.
 UNKEPT: Mapping[str, tuple[Any, ...]] = {
     "n": (1,),
     "functions": ([],),
@@ -108,7 +107,7 @@ def chat_request(given: dict[str, Any]) -> ChatRequest:
 def require_kept(
     name: str, value: object, taken: Set[str], unkept: Mapping[str, tuple[Any, ...]]
 ) -> None:
-    """Leaving the parameter aside cannot change what the answer means."""
+    """Ignoring the parameter does not change the meaning of the answer."""
     if name in taken or value is None or value in unkept.get(name, ()):
         return
     kept = " or ".join(map(json.dumps, unkept.get(name, ())))

@@ -1,4 +1,4 @@
-"""The messages of a request -> a conversation: what was shown, what was answered, what is asked."""
+"""The messages of a request -> a conversation: what was shown, answered and asked."""
 
 import json
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class ShownAndAnswered(NamedTuple):
 
 
 class Conversation(NamedTuple):
-    """The conversation so far, as the program gives it, and what it now wants an answer to."""
+    """The conversation so far, as the program gives it, and its current question."""
 
     system: str
     past: tuple[ShownAndAnswered, ...]
@@ -33,7 +33,7 @@ class Conversation(NamedTuple):
     """The tools that are offered, as a JSON list; empty = none."""
 
     def dialogue(self, turns: Sequence[Turn], shown: Shown, encoder: Encoder | None) -> Dialogue:
-        """The question `shown` after `turns`, with the tools as the chat template takes them."""
+        """The question `shown` after `turns`, with the tools in the form of the chat template."""
         text = text_of(shown, tools=bool(self.tools))
         if not self.tools:
             return Dialogue(self.system, tuple(turns), text)
@@ -45,7 +45,7 @@ class Conversation(NamedTuple):
 
 
 def text_of(shown: Shown, *, tools: bool) -> str:
-    """All that was shown as one text, with marks around what tools returned, if there are any."""
+    """Everything that was shown as one text, with marks around the tools' results."""
     marked = [returned(text) if tools and role == "tool" else text for role, text in shown]
     return "\n\n".join(marked)
 
@@ -56,7 +56,7 @@ def asked(text: str) -> Shown:
 
 
 def conversation_of(messages: object, tools: str = "") -> Conversation:
-    """Leading system messages are the system; what lies between two answers was shown at once."""
+    """Leading system messages are the system prompt; those between two answers belong together."""
     if not isinstance(messages, list) or not messages:
         raise RequestRefused(
             400, "no_messages", "messages must be a list with at least one message"
@@ -82,7 +82,7 @@ def conversation_of(messages: object, tools: str = "") -> Conversation:
 
 
 def _joined(messages: Sequence[Message]) -> Shown:
-    """A user's messages that follow each other are one."""
+    """Consecutive user messages are joined."""
     joined: list[Message] = []
     for message in messages:
         if joined and joined[-1].role == message.role == "user":

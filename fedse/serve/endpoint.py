@@ -6,8 +6,8 @@
     GET  /episodes/ID/v1/models
     POST /episodes/ID/reward                    {"reward": 1.0, "success": true} ends the episode
 
-`base_url` is what an OpenAI client takes under that name. POST /episodes needs the endpoint's key
-as bearer token and answers 410 when every task was handed out; an episode's id is its own key.
+`base_url` is the argument of that name of an OpenAI client. POST /episodes needs the endpoint's key
+as bearer token and answers 410 when every task has been handed out; an episode's id is its own key.
 Every error is a 4xx or 5xx with {"error": {"message", "type", "code", "param"}}. Which parameters
 of a request are followed, ignored or refused is in fedse/serve/chat.py and responses.py.
 """
@@ -92,7 +92,9 @@ class _Endpoint:
             )
         opened = self._episodes.open_next(time.monotonic())
         if opened is None:
-            raise RequestRefused(410, "no_tasks_left", "every task of this round was handed out")
+            raise RequestRefused(
+                410, "no_tasks_left", "every task of this round has been handed out"
+            )
         key, episode = opened
         task, seed = episode.game.task, episode.game.seed
         urls = {"base_url": self._at.base_url(key), "reward_url": self._at.reward_url(key)}
@@ -137,11 +139,11 @@ class _Endpoint:
         )
 
     def _shape(self, offer: Offer) -> Shape | None:
-        """What the answer is held to; refused where the policy cannot keep to it."""
+        """The required form of the answer; refused if the policy cannot enforce it."""
         shape = offer.shape()
         if shape is None:
             return None
-        error = shape_error(shape) if self._shapes else "the policy that acts here samples freely"
+        error = shape_error(shape) if self._shapes else "this policy cannot constrain its replies"
         if error:
             raise unsupported(offer.shaping_parameter, f"cannot be kept: {error}")
         return shape
@@ -185,7 +187,7 @@ def make_app(
             Route("/episodes/{id}/v1/models", here.models, methods=["GET"]),
             Route("/episodes/{id}/reward", here.reward, methods=["POST"]),
         ],
-        # A web page that makes a browser ask 127.0.0.1 under another name is turned away.
+        # Refuses web pages that reach 127.0.0.1 under another name (DNS rebinding).
         middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])],
         exception_handlers={RequestRefused: _refused, HTTPException: _not_routed, 500: _broke},
     )
@@ -197,7 +199,7 @@ def listening(
 ) -> Iterator[OpenEndpoint]:
     """The endpoint answers on a free port of 127.0.0.1 until the block is left.
 
-    `shapes`: the policy keeps replies to the shape that is asked for.
+    `shapes`: whether the policy can constrain replies to a required form.
     """
     with socket.socket() as door:
         door.bind((HOST, 0))

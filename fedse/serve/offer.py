@@ -1,9 +1,9 @@
 """What an answer may and must be: tools, tool_choice, parallel_tool_calls and response_format.
 
-With tool_choice "auto" the model says what it likes, and calls are read out of what it said. With
-"required" or a named function it can say nothing but calls, and with a response_format nothing but
-JSON of that schema, or calls: the tokens are sampled under a grammar. `strict` functions are held
-to their schema in both cases: what does not match it is text and not a call.
+With tool_choice "auto" the model replies freely, and calls are parsed from its reply. With
+"required" or a named function it can only make calls, and with a response_format only write JSON of
+that schema or make calls: the tokens are sampled under a grammar. `strict` functions must match
+their schema in both cases: what does not match is text and not a call.
 """
 
 import json
@@ -33,7 +33,7 @@ class Function(NamedTuple):
         if not self.strict:
             return True
         try:
-            # An empty registry: a schema that refers to an address is not fetched.
+            # An empty registry: schemas that refer to a URL are not fetched.
             schema = Draft202012Validator(self.parameters, registry=Registry())
             return bool(schema.is_valid(arguments))
         except Unresolvable:
@@ -41,7 +41,7 @@ class Function(NamedTuple):
 
 
 class Offer(NamedTuple):
-    """The functions, whether one must be called, and the schema of an answer that is no call."""
+    """The functions, whether one must be called, and the schema of an answer without a call."""
 
     functions: tuple[Function, ...] = ()
     choice: Literal["none", "auto", "required"] = "auto"
@@ -59,7 +59,7 @@ class Offer(NamedTuple):
         return said if self.parallel else said._replace(calls=said.calls[:1])
 
     def shape(self) -> Shape | None:
-        """What a reply is held to; None = it is free."""
+        """The required form of a reply; None = free text."""
         required = self.choice == "required"
         if not required and self.answer is None:
             return None
@@ -81,7 +81,7 @@ class Offer(NamedTuple):
 
 
 def offer_of(given: dict[str, Any]) -> Offer:
-    """What the parameters of a chat request say."""
+    """The offer in the parameters of a chat request."""
     tools = given.get("tools") or []
     if not isinstance(tools, list):
         raise wrong("tools", f"must be a list, got {type(tools).__name__}")
@@ -149,11 +149,11 @@ def _require_schema(where: str, schema: object) -> None:
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
-        raise wrong(where, f"is no JSON schema: {error.message[:200]}") from None
+        raise wrong(where, f"is not a JSON schema: {error.message[:200]}") from None
 
 
 def _closed(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Where a call must be made, it has the arguments that are described and no others."""
+    """A required call has exactly the described arguments."""
     if {"$ref", "allOf", "anyOf", "oneOf", "patternProperties"} & parameters.keys():
         return parameters
     return {**NOTHING, **parameters}

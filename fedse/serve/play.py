@@ -1,4 +1,4 @@
-"""Play a round's games with a program that owns its loop; same call, same result as `rollout`.
+"""Play a round's games with a program that owns its loop; called like `rollout`.
 
 The games are the same as with an environment and are handed out in the same order, but which
 requests meet in one policy call depends on the program's own pace, so two runs of the same seed
@@ -28,7 +28,7 @@ from fedse.serve.record import Episodes, RecordedEpisode
 from fedse.serve.refused import RequestRefused
 from fedse.types import Trajectory
 
-# Seconds between two looks at whether the program has ended, while nobody asks.
+# Seconds between checks whether the program has ended, while no request comes.
 LOOK = 0.02
 # About how often progress is reported in a round.
 PROGRESS_REPORTS = 8
@@ -60,7 +60,7 @@ def play_program(
         try:
             crew.start()
             while crew.working():
-                beat()  # a program that hangs ends after its own timeout
+                beat()  # a hanging program is ended by its own timeout
                 desk.answer_some(
                     policy,
                     seed=seed_of(seed, "program", desk.calls),
@@ -93,7 +93,7 @@ class _Crew:
             self._start_one()
 
     def working(self) -> bool:
-        """Whether somebody still plays; a call that took too long is given up."""
+        """Whether any thread still plays; a call that took too long is abandoned."""
         if self._program.play is not None:
             oldest = time.monotonic() - self._program.timeout
             for thread, episode in list(self._playing.items()):
@@ -152,13 +152,13 @@ class _Crew:
         }
 
     def _run(self, variables: dict[str, str], episodes: list[RecordedEpisode] | None) -> None:
-        """The command has ended; episodes it left open are broken and say how it ended."""
+        """The command has ended; episodes it left open are broken, with the reason."""
         error = self._run_command({**os.environ, **variables})
         for episode in self._episodes.playing() if episodes is None else episodes:
             episode.break_off(error or "the program ended without reporting a reward")
 
     def _run_command(self, environ: dict[str, str]) -> str:
-        """Why the command failed; empty when it did not."""
+        """Why the command failed; empty if it succeeded."""
         with tempfile.TemporaryFile() as stderr:
             try:
                 command = subprocess.Popen(
@@ -188,7 +188,7 @@ class _Crew:
 
 
 def _kill(command: "subprocess.Popen[bytes]") -> None:
-    """A command that still ran is gone, and all it started."""
+    """A command that was still running has ended, with everything it started."""
     if command.poll() is None:
         with suppress(ProcessLookupError):
             os.killpg(command.pid, signal.SIGKILL)

@@ -1,12 +1,12 @@
-"""An agent program that owns its loop, as a client: we hand out its tasks, it plays them itself.
+"""An agent program that owns its loop, as a client: fedse hands out tasks, the program plays them.
 
     [[clients]]
     name = "me"
     env = "fedse.serve:Program"
     options = { play = "my_agent:play", train = 40, test = 20 }
 
-`play(base_url, task)` is called once per episode and returns the reward; `base_url` is what an
-OpenAI client takes under that name. A reward of 1 or more is a success, and so is True. Instead of
+`play(base_url, task)` is called once per episode and returns the reward; `base_url` is the argument
+of that name of an OpenAI client. A reward of 1 or more is a success, and so is True. Instead of
 `play`, `command = ["node", "agent.js"]` is started once per episode and finds OPENAI_BASE_URL,
 OPENAI_API_KEY, FEDSE_TASK, FEDSE_SEED and FEDSE_REWARD_URL in its environment; with `per = "round"`
 it is started once and asks for episodes itself, see fedse/serve/endpoint.py.
@@ -25,7 +25,7 @@ Play = Callable[[str, str], float]
 
 
 class Program:
-    """Has the members of an environment, but cannot be stepped: it plays by itself."""
+    """Has the members of an environment but cannot be stepped, because it plays by itself."""
 
     owns_loop = True
 

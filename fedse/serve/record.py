@@ -1,12 +1,12 @@
 """Episodes of a program that owns its loop: each request is matched with the earlier conversation.
 
 A request whose messages repeat an earlier answer's conversation continues it, token for token.
-An answer is repeated by its text, blanks at both ends aside, and by its tool calls, however the
-program writes their JSON: the tokens are those that were sampled, never a call written anew.
+An answer is recognised by its text, ignoring surrounding blanks, and by its tool calls, however the
+program writes their JSON: the tokens are those that were sampled, never a rewritten call.
 Other messages (examples, a summary, a rewritten history) are given to the model as
 context and never learned from. A conversation that continues from anywhere but the last answer
 is a new branch. **The branch of the last answer is the episode; the others are dropped**: an
-episode is one sequence of tokens, and of several only the last is sure to have led to the reward.
+episode is one sequence of tokens, and only the last branch certainly led to the reward.
 """
 
 import math
@@ -35,12 +35,12 @@ class PolicyInput(NamedTuple):
     kept: tuple[Turn, ...]
     """The turns it continues."""
     given: tuple[Turn, ...]
-    """Answers in its history that are not ours, with tokens where the policy has any."""
+    """Answers in its history that did not come from here, with tokens where the policy has any."""
     dialogue: Dialogue
 
 
 _Past = tuple[str, str, tuple[ShownAndAnswered, ...]]
-"""A system prompt, the tools, and what was said after them."""
+"""A system prompt, the tools, and the messages after them."""
 
 
 @dataclass
@@ -84,7 +84,7 @@ class RecordedEpisode:
         reply: Reply | None,
         read: Callable[[str], Said] = lambda text: Said(text.strip()),
     ) -> Reply:
-        """The reply is the episode's last turn, known by what `read` makes of its text.
+        """The reply is the episode's last turn, identified by what `read` returns for its text.
 
         RequestRefused where the context is full.
         """
@@ -108,7 +108,7 @@ class RecordedEpisode:
         return reply
 
     def close(self, reward: float, success: bool | None = None) -> None:
-        """The episode has ended; without `success`, a reward of 1 or more is one."""
+        """The episode has ended; without `success`, a reward of 1 or more is a success."""
         self._require_open()
         if not math.isfinite(reward):
             raise RequestRefused(400, "bad_reward", f"reward must be a finite number, got {reward}")
@@ -121,7 +121,7 @@ class RecordedEpisode:
             self.outcome = "success" if won else lost
 
     def break_off(self, error: str) -> None:
-        """The episode is broken and says why, unless it had ended."""
+        """The episode is broken, with the reason, unless it had already ended."""
         if self.outcome is None:
             self.outcome, self.error = "broken", error
 
@@ -153,7 +153,7 @@ class Episodes:
         self._of_game: dict[int, RecordedEpisode] = {}
 
     def open_next(self, now: float) -> tuple[str, RecordedEpisode] | None:
-        """The next game as an episode under a key nobody can guess; None when all were given."""
+        """The next game as an episode under an unguessable key; None when none is left."""
         try:
             number = self._left.popleft()
         except IndexError:
@@ -171,14 +171,14 @@ class Episodes:
         return self._open[key]
 
     def playing(self) -> list[RecordedEpisode]:
-        """Those that were opened and have no outcome yet."""
+        """Episodes that were opened and have no outcome yet."""
         return [e for e in list(self._open.values()) if e.outcome is None]
 
     def ended(self) -> list[RecordedEpisode]:
         return [e for e in list(self._open.values()) if e.outcome is not None]
 
     def trajectories(self, *, policy: str, round: int) -> list[Trajectory]:
-        """One per game, in the order of the games; what was never played is broken."""
+        """One per game, in the order of the games; games that were never played are broken."""
         played = []
         for number, game in enumerate(self._games):
             episode = self._of_game.get(number) or RecordedEpisode(game, self._max_turns, 0.0)

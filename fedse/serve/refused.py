@@ -1,4 +1,4 @@
-"""A request that cannot be answered, said as OpenAI's servers say it."""
+"""A request that cannot be answered, in the form of OpenAI's errors."""
 
 from typing import Any
 
@@ -17,10 +17,10 @@ class RequestRefused(Exception):
 
 
 def unsupported(param: str, message: str) -> RequestRefused:
-    """`param` asks for something that is not done here."""
+    """`param` asks for something that is not supported here."""
     return RequestRefused(400, "unsupported", f"{param} {message}", param=param)
 
 
 def wrong(param: str, message: str) -> RequestRefused:
-    """`param` is not as the API describes it."""
+    """`param` does not match the API's description."""
     return RequestRefused(400, "bad_parameter", f"{param} {message}", param=param)

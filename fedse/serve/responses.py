@@ -1,7 +1,7 @@
-"""OpenAI's Responses API, told as a chat: the same request in other words, the same answer.
+"""OpenAI's Responses API, translated to and from a chat request.
 
 FOLLOWED, IGNORED and UNKEPT are as in fedse/serve/chat.py. Items of the types message,
-function_call, function_call_output and reasoning are taken; the last has nothing in it here.
+function_call, function_call_output and reasoning are accepted; reasoning is always empty here.
 """
 
 import json
@@ -57,7 +57,7 @@ CHAT_NAMES = {
     "response_format": "text.format",
     ".function.": ".",
 }
-"""How a parameter of the chat is called here."""
+"""The name of a chat parameter in this API."""
 
 Messages = list[dict[str, Any]]
 """As in a chat request."""
@@ -122,7 +122,7 @@ def _messages(items: object) -> Messages:
             output = _text(f"{where}.output", fields.get("output"))
             messages.append({"role": "tool", "content": output})
         elif kind != "reasoning":
-            raise unsupported(f"{where}.type", f"is not taken here, got {kind!r:.60}")
+            raise unsupported(f"{where}.type", f"is not supported here, got {kind!r:.60}")
     return messages
 
 
@@ -160,7 +160,7 @@ def renamed(refusal: RequestRefused) -> RequestRefused:
 
 
 def after(asked: ResponseRequest, answer: Answered) -> Messages:
-    """The messages that a request continues which names this response."""
+    """The messages that a request continues if it names this response."""
     calls = [{"function": call._asdict()} for call in answer.said.calls]
     said = {"role": "assistant", "content": answer.content, "tool_calls": calls}
     return [*asked.messages, said]

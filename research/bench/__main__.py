@@ -41,7 +41,7 @@ def rollout(
     episodes: Annotated[int, Parameter(help="Episodes at once.")] = 32,
     turns: Annotated[int, Parameter(help="Turns of each.")] = 8,
     new_tokens: Annotated[int, Parameter(help="Tokens of each action.")] = 20,
-    repeats: Annotated[int, Parameter(help="How often both are measured.")] = 2,
+    repeats: Annotated[int, Parameter(help="How many times each is measured.")] = 2,
     seed: Annotated[int, Parameter(help="Decides the words.")] = 0,
     set_: Set = [],  # noqa: B006  only read
     generate: Annotated[
@@ -77,7 +77,7 @@ def train(
     /,
     *,
     lessons: Annotated[int, Parameter(help="Episodes of 150 to 500 random tokens.")] = 16,
-    repeats: Annotated[int, Parameter(help="How often both are measured, in turns.")] = 2,
+    repeats: Annotated[int, Parameter(help="How many times each is measured, alternating.")] = 2,
     set_: Set = [],  # noqa: B006  only read
     cpu_time: Annotated[bool, Parameter(help="CPU seconds, for a busy machine.")] = False,
     json: Json = False,
@@ -139,7 +139,7 @@ def one_round(
     nodes: Annotated[int, Parameter(help="SuperNodes, each with a site.")] = 5,
     megabytes: Annotated[float, Parameter(help="Size of one adapter, about.")] = 0.24,
     rounds: Annotated[int, Parameter(help="Rounds of a turn that are counted.")] = 3,
-    turns: Annotated[int, Parameter(help="How often both are measured, in turns.")] = 1,
+    turns: Annotated[int, Parameter(help="How many times each is measured, alternating.")] = 1,
     simulation: Annotated[bool, Parameter(help="Virtual nodes in Flower's simulation.")] = False,
     json: Json = False,
 ) -> None:

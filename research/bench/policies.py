@@ -61,7 +61,7 @@ def served_rollouts(
         by_name = config.engine.adapters == "lora"
         complete = complete_by_name(adapter.digest if by_name else next(iter(client.models())))
         for seed in seeds:
-            # The first call also puts the adapter in, which is no part of the comparison.
+            # The first call also loads the adapter, which is not part of the comparison.
             bench_rollout(policy, client.url, complete, episodes=1, turns=1, seed=seed)
             yield bench_rollout(policy, client.url, complete, **sizes, seed=seed)
 
@@ -86,7 +86,7 @@ def in_process_rollouts(
         to_the_end=True,
     )
     for seed in seeds:
-        # The first call also merges the adapter, which is no part of the comparison.
+        # The first call also merges the adapter, which is not part of the comparison.
         bench_lock_step(policy, episodes=1, turns=1, seed=seed)
         yield bench_lock_step(policy, **sizes, seed=seed)
 
@@ -118,7 +118,7 @@ def with_generate(
 
 
 def print_rollouts(results: "Sequence[RolloutBench]", json: bool) -> None:
-    """Every pace and every ratio is on the screen."""
+    """Every speed and every ratio is on the screen."""
     named = [({"fedse": result.fedse, **result.others}, result.ratios) for result in results]
     if json:
         told = [

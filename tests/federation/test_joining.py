@@ -285,7 +285,7 @@ def test_a_base_model_is_found_from_any_folder(
     monkeypatch.chdir(tmp_path)
     assert open_home(home.path).card == home.card
     shutil.rmtree(tmp_path / "models")
-    with pytest.raises(MachineError, match="the base model is gone") as caught:
+    with pytest.raises(MachineError, match="the base model is missing") as caught:
         open_home(home.path)
     assert caught.value.hint.endswith("experiment.toml to the folder that has it")
 

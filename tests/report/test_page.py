@@ -156,7 +156,7 @@ def test_who_is_left_out_is_named_with_the_reason(tmp_path: Path):
         },
         "excluded in round 4 (the site's connection failed)": {"excluded": (failed,)},
         "absent in round 4": {"absent": ("b",)},
-        "it gave no answer": {},
+        "it did not answer": {},
     }
     for why, last in said.items():
         (told,) = headline(without(facts, "b", 4, **last)).unsure

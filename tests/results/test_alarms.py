@@ -93,7 +93,7 @@ def test_a_round_without_votes_says_who_is_missing():
     assert alarm.next == "fedse run CONFIG --set buffer.demonstrations=16"
     out = (Exclusion(client="a", kind="rejected", reason="x"),)
     (alarm,) = round_alarms(round_of({}, voters=(), excluded=out, absent=("b",)), config())
-    assert alarm.text == "nobody voted (1 excluded, 1 absent), so the adapter stays as it is"
+    assert alarm.text == "nobody voted (1 excluded, 1 absent), so the adapter is unchanged"
 
 
 def test_over_a_run_each_is_told_once_with_its_rounds():

@@ -1,7 +1,7 @@
-"""Does an environment keep its contract? Named checks for ours and for a user's own.
+"""Does an environment meet its contract? Named checks for built-in and users' environments.
 
 The environment cannot make `check_env` raise: whatever it does becomes a failed check that says
-what to do. A name that stands for no environment is a ConfigError, since there is nothing to check.
+what to do. An unknown name is a ConfigError, since there is nothing to check.
 What each check requires is in fedse.envs.conformance.promises.
 """
 
@@ -25,7 +25,7 @@ class Check(Record):
     todo: str = ""
     """What to do about it; empty when ok."""
     skipped: bool = False
-    """It could not be tried here, which counts as ok."""
+    """It could not be tested here, which counts as ok."""
 
 
 class CheckReport(Record):
@@ -85,7 +85,7 @@ CHECKS: Sequence[tuple[str, Callable[[Subject], str], str]] = (
     (
         "success only with done",
         promises.succeeds_only_when_done,
-        "set done=True in the same Step that says success=True",
+        "set done=True in the same Step that has success=True",
     ),
     (
         "repeatable",
@@ -128,7 +128,7 @@ CHECKS: Sequence[tuple[str, Callable[[Subject], str], str]] = (
     (
         "good expert",
         promises.has_a_good_expert,
-        "raise max_turns, leave out tasks that cannot be solved in time, or correct expert()",
+        "raise max_turns, leave out tasks that cannot be completed in time, or correct expert()",
     ),
     (
         "quiet",
@@ -164,7 +164,7 @@ def check_env(
 
 
 def _require_steppable(name: str) -> None:
-    """There is something to check; why it cannot be imported or made is for the first check."""
+    """There is something to check; the first check reports import and construction errors."""
     try:
         factory = env_class(name)
     except ConfigError:

@@ -1,11 +1,11 @@
-"""What an environment promises, one function per promise, tried on one subject.
+"""What an environment promises, one function per promise, tested on one subject.
 
 Each function returns what it saw, raises Broken with what went wrong, or Untried when it cannot
 decide. Any other exception comes from the environment and counts as broken. What is required
 beyond the types of fedse.Env:
 
 - `reset` opens an episode that can be played until `done` or for `max_turns` steps; the rollout
-  stops there, whether or not the environment says done.
+  stops there, whether or not the environment reports done.
 - `step` after `done` raises EnvError.
 - Options are plain TOML values, so that a site can make the environment in another process.
 """
@@ -168,7 +168,7 @@ def bears_any_text(subject: Subject) -> str:
                 raise Broken(
                     f"step({text[:40]!r}) raised {type(error).__name__}: {error}"
                 ) from None
-    return f"{len(NO_ACTIONS)} texts that are no action"
+    return f"{len(NO_ACTIONS)} texts that are not actions"
 
 
 def refuses_steps_after_done(subject: Subject) -> str:
@@ -208,8 +208,10 @@ def has_a_good_expert(subject: Subject) -> str:
             step = step if step.done else env.step(env.expert())
         solved += step.success
     if solved < EXPERT_SHARE * len(tasks):
-        raise Broken(f"{solved} of {len(tasks)} training tasks solved, expected {EXPERT_SHARE:.0%}")
-    return f"{solved} of {len(tasks)} training tasks solved"
+        raise Broken(
+            f"{solved} of {len(tasks)} training tasks succeeded, expected {EXPERT_SHARE:.0%}"
+        )
+    return f"{solved} of {len(tasks)} training tasks succeeded"
 
 
 def is_quiet(subject: Subject) -> str:
@@ -223,7 +225,7 @@ def _printed_by_children(subject: Subject) -> list[str]:
     try:
         return [child.printed for child in subject.children]
     except Exception:
-        return []  # the promise about another process names the cause
+        return []  # the check in another process names the cause
 
 
 def _require_same(

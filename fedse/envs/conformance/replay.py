@@ -1,4 +1,4 @@
-"""Play recorded actions again, here or in a child process; equal worlds give equal episodes.
+"""Replay recorded actions, here or in a child process; equal environments give equal episodes.
 
 `python -m fedse.envs.conformance.replay` reads a `ReplayRequest` as JSON on
 stdin and writes a `Replayed` as JSON on stdout, with what the environment itself printed in it.
@@ -39,7 +39,7 @@ class Replayed(Record):
 
 
 def replay(env: Env, recording: Recording) -> tuple[str, ...]:
-    """Every answer of the world as text, the reset's first; stops where the world says done."""
+    """Every answer of the environment as text, that of reset first; stops at done."""
     answers = [repr(env.reset(recording.task, seed=recording.seed))]
     for action in recording.actions:
         step = env.step(action)
@@ -53,7 +53,7 @@ def replay_in_child(request: ReplayRequest, *, hash_seed: int, timeout: float) -
     """The answer of a fresh interpreter with this PYTHONHASHSEED and the same import path."""
     path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
     done = subprocess.run(
-        # -P: else the current folder would come first, where a file can pose as a module.
+        # -P: otherwise the current folder would come first, and a file there could shadow a module.
         [sys.executable, "-P", "-m", "fedse.envs.conformance.replay"],
         input=request.model_dump_json(),
         env={**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": path},

@@ -24,7 +24,7 @@ from fedse.types import Split, Task
 
 SPLITS: tuple[Split, ...] = ("train", "test")
 
-# Texts that are a valid action nowhere sensible; a sampled model does say such things.
+# Texts that are not valid actions anywhere; a sampled model does write such things.
 NO_ACTIONS = (
     "",
     " ",
@@ -48,7 +48,7 @@ class Untried(Exception):
 
 @dataclass
 class Subject:
-    """The environment under test and what is worked out once for several promises."""
+    """The environment under test, and what several promises share."""
 
     name: str
     options: Mapping[str, Any]
@@ -69,7 +69,7 @@ class Subject:
         return Random(seed_of(self.seed, split)).sample(tasks, min(self.count, len(tasks)))
 
     def record(self) -> list[tuple[Recording, list[Step]]]:
-        """Episodes of both splits, half of the moves the expert's where there is one."""
+        """Episodes of both splits; half of the moves are the expert's, if there is one."""
         return [self._record(task) for split in SPLITS for task in self.sample(split)]
 
     def _record(self, task: Task) -> tuple[Recording, list[Step]]:

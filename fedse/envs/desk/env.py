@@ -2,9 +2,9 @@
 
 A customer writes. The agent looks up the order, then the shop's rule for the case it is in, and
 does what the rule says. A remedy ends the episode, and only the right one for the right order is a
-success. An action is one JSON object, a tool call. A member of a federation has a shop with
-customers, rules and cases of its own; held out are customers whom nobody has, in every case. An
-episode is a function of the task; the seed changes nothing.
+success. An action is one JSON object, a tool call. A site of a federation has a shop with its
+own customers, rules and cases; customers whom no site has are held out, in every case. An episode
+is a function of the task; the seed changes nothing.
 """
 
 import json
@@ -32,7 +32,7 @@ TOOLS: Mapping[str, tuple[str, ...]] = {
     "rule": ("case",),
     **{remedy: ("id", "amount") if remedy in PAYING else ("id",) for remedy in REMEDIES},
 }
-"""Each with the names of its arguments."""
+"""Each tool with the names of its arguments."""
 SPLITS: tuple[Split, ...] = ("train", "test")
 NO_CALL = "That is no tool call. Answer with one JSON object."
 
@@ -60,7 +60,7 @@ class Desk:
         self.system_prompt = manual(shop, by=by)
         self.max_turns = max_turns
         self._shop, self._by = shop, by
-        # Customers come with the cases of their shop; those held out come with any.
+        # Training customers have the cases of their shop; held-out customers have any case.
         own: Mapping[Split, Sequence[str]] = {"train": cases, "test": CASES}
         self._requests: dict[Task, CustomerRequest] = {
             Task(env="desk", id=f"{shop}/{customer}-{case}-{order}-by-{by}", split=split): (
@@ -149,7 +149,7 @@ class Desk:
         return {"tool": remedy, "id": request.number, **amount}
 
     def _answer(self, call: Call, request: CustomerRequest) -> str:
-        """What a look-up gives; one about somebody else's order gives nothing."""
+        """The result of a look-up; another customer's order is never found."""
         match dict(call):
             case {"tool": "find", "name": request.customer} if self._by == "name":
                 self._looked_up.add("find")
@@ -195,5 +195,5 @@ def call_of(text: str) -> Call | None:
 
 
 def _plain(given: Any) -> str:
-    """Numbers and texts alike: a model may write 417 or "417"."""
+    """Accepts numbers and text: a model may write 417 or "417"."""
     return str(given).strip() if isinstance(given, str | int) else ""

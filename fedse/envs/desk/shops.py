@@ -1,7 +1,7 @@
-"""Shops whose customers write to a desk: what they sell, and what each does in which case.
+"""Shops whose customers write to a desk: their goods, and their rule for each case.
 
-Their rules contradict each other on purpose: who knows one shop's rules by heart is wrong in the
-next, who looks them up is right in all.
+Their rules contradict each other on purpose: an agent that has memorised one shop's rules is wrong
+in the next; one that looks them up is right in all.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ PAYING = ("refund", "voucher")
 REMEDIES = (*PAYING, "replace", "deny")
 
 ORDERS = 3
-"""Of one customer in one case."""
+"""Orders per customer and case."""
 
 LETTERS = (
     "I am {name}. Something is not right with order {number}.",
@@ -32,13 +32,13 @@ LETTERS_BY_NAME = (
 
 
 class DeskShop(NamedTuple):
-    """What one organisation sells and does, and for whom."""
+    """One organisation's goods, rules and customers."""
 
     goods: tuple[str, ...]
     rules: Mapping[str, str]
     """Case -> remedy."""
     customers: Mapping[Split, tuple[str, ...]]
-    """No customer of one shop or split is in another."""
+    """No customer belongs to two shops or splits."""
 
 
 SHOPS: Mapping[str, DeskShop] = {
@@ -70,7 +70,7 @@ SHOPS: Mapping[str, DeskShop] = {
 
 
 class CustomerRequest(NamedTuple):
-    """A customer, the order they mean, and what is the matter with it."""
+    """A customer, the order they mean, and what is wrong with it."""
 
     customer: str
     number: str
@@ -81,14 +81,14 @@ class CustomerRequest(NamedTuple):
 
 
 def request_of(shop: str, customer: str, case: str, order: int) -> CustomerRequest:
-    """What that order of a customer in that case is: always the same."""
+    """That order of a customer in that case; always the same."""
     random = Random(seed_of("desk", shop, customer, case, order))
     number, price = str(random.randint(101, 999)), random.randint(11, 98)
     return CustomerRequest(customer, number, random.choice(SHOPS[shop].goods), price, case)
 
 
 def letter(request: CustomerRequest, *, by: str) -> str:
-    """What the customer writes; `by` says whether they give the number of their order."""
+    """What the customer writes; `by` decides whether they give their order number."""
     letters = LETTERS if by == "order" else LETTERS_BY_NAME
     chosen = seed_of("letter", *request) % len(letters)
     return letters[chosen].format(name=request.customer, number=request.number)

@@ -1,8 +1,8 @@
 """Maze: walk to a goal by four moves, seeing only the coordinates and the adjacent walls.
 
 The published task (a text maze of LMRL-Gym, as AgentGym plays it) is the layout `double_t` with 15
-turns. Departure from it: the splits are disjoint, by layout unless `split_by = "start"`, and
-running out of turns is reward 0, not -1. An episode is a function of the task; the seed changes
+turns. Differences: the splits are disjoint, by layout unless `split_by = "start"`, and running
+out of turns gives reward 0, not -1. An episode is a function of the task; the seed changes
 nothing.
 """
 
@@ -54,7 +54,7 @@ class _Place(NamedTuple):
 
 
 class Maze:
-    """An environment (fedse.Env) with an expert that takes the shortest way."""
+    """An environment (fedse.Env) with an expert that takes the shortest path."""
 
     def __init__(
         self,

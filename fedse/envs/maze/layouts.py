@@ -16,7 +16,7 @@ from fedse.seeds import seed_of
 
 Cell = tuple[int, int]
 
-# The order in which equally short ways are preferred.
+# The order of preference among equally short paths.
 MOVES: Mapping[str, Cell] = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 
 LARGEST_SIDE = 15
@@ -101,7 +101,7 @@ _RANDOM_NAME = re.compile(r"random-(\d+)x(\d+)-(\d+)(?:\.\.(\d+))?")
 
 @dataclass(frozen=True)
 class Layout:
-    """A maze with one goal; every free cell has a way to it."""
+    """A maze with one goal, reachable from every free cell."""
 
     name: str
     rows: tuple[str, ...]
@@ -110,7 +110,7 @@ class Layout:
     """Fewest moves to the goal, for every free cell, in reading order."""
 
     def moved(self, cell: Cell, direction: str) -> Cell:
-        """Where a move ends: the next cell, or the same one in front of a wall."""
+        """Where a move ends: the next cell, or the same cell if there is a wall."""
         down, right = MOVES[direction]
         target = (cell[0] + down, cell[1] + right)
         return target if target in self.distances else cell
@@ -120,7 +120,7 @@ class Layout:
         return tuple(way for way in MOVES if self.moved(cell, way) != cell)
 
     def towards_goal(self, cell: Cell) -> str:
-        """The first direction that brings the goal one move nearer."""
+        """The first direction that leads one move closer to the goal."""
         return min(self.open_ways(cell), key=lambda way: self.distances[self.moved(cell, way)])
 
 
@@ -177,7 +177,7 @@ def _distances(free: set[Cell], goal: Cell) -> dict[Cell, int]:
 
 
 def _grow(height: int, width: int, random: Random) -> list[str]:
-    """A maze without loops, grown depth first, then opened in a few more places."""
+    """A maze without loops, grown depth first, then opened in a few extra places."""
     start = (1, 1)
     free, path = {start}, [start]
     while path:

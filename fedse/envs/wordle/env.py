@@ -2,8 +2,8 @@
 
 The published task (LMRL-Gym, as AgentGym plays it): a guess outside the word list costs a try;
 feedback does not count letters; the hidden word is drawn again after every guess from the words
-that fit all feedback so far. Departures from it: the word lists are our own, upper case is
-accepted, and a lost game has reward 0, not -1. An episode is a function of (task, seed).
+that fit all feedback so far. Differences: the word lists are our own, upper case is
+accepted, and a failed game has reward 0, not -1. An episode is a function of (task, seed).
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ WORDS_PER_TEST_SECRET = 5
 LETTERS = 5
 # Longer lists do not fit a prompt, so they are shown only with show_words.
 LONGEST_SHOWN_LIST = 40
-# The expert weighs this many guesses once this many words fit (full list: 0.98 -> 0.99 solved).
+# The expert weighs this many guesses once this many words fit (full list: success 0.98 -> 0.99).
 EXPERT_CANDIDATES = 12
 FEW_WORDS = 64
 
@@ -131,9 +131,9 @@ class Wordle:
         return tuple(spaced(word) for word in self._words)
 
     def expert(self) -> str:
-        """A word that fits all feedback; always the same one in the same state.
+        """A word that fits all feedback; always the same in the same state.
 
-        With few words left: of some candidates, the one with the most different possible marks.
+        With few words left, the candidate whose possible marks differ most.
         """
         self._require_open()
         random = Random(seed_of(self._seed, "expert", self._turns))
@@ -184,7 +184,7 @@ def marks(guess: str, hidden: str, *, counting: bool = False) -> str:
     """One of g, y, b per letter of the guess; `ggggg` exactly when the words are equal.
 
     Without counting, a letter is y wherever it stands if the hidden word has it at all (the
-    published rule). With counting, each letter of the hidden word explains one mark only.
+    published rule). With counting, each letter of the hidden word accounts for only one mark.
     """
     if not counting:
         return "".join(
@@ -206,7 +206,7 @@ def spaced(word: str) -> str:
 
 
 def _short_prompt(words: str, listed_words: Sequence[str]) -> str:
-    """Names the list, so that a player who has seen it knows which words are valid."""
+    """Names the word list, so that a player who knows it knows which words are valid."""
     return " ".join(["word", words, ", ".join(spaced(word) for word in listed_words)]).strip()
 
 
@@ -232,7 +232,7 @@ def _world(
     secrets: dict[Task, str | None] = {}
     sizes: Mapping[Split, int] = {"train": train, "test": test}
     for split, size in sizes.items():
-        # More tasks than words would be the same problems again.
+        # More tasks than words would only repeat problems.
         chosen = [None] * size if hidden == "redrawn" else pools[split][:size]
         secret_of = {
             Task(env="wordle", id=f"{rules}/{split}-{i}", split=split): secret

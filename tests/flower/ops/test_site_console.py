@@ -63,12 +63,12 @@ def test_a_round_is_told_stage_by_stage(console: Console):
 def test_why_the_server_is_not_reached_is_told_once_and_only_if_it_lasts(console: Console):
     console.line(state="unreachable", reason="Connection refused")
     assert console.new(100 + UNREACHABLE_SECONDS - 0.1) == []
-    why = f"cannot reach {SERVER}: Connection refused; tries again by itself"
+    why = f"cannot reach {SERVER}: Connection refused; retrying"
     assert console.new(100 + UNREACHABLE_SECONDS) == [why]
     assert console.new(500) == []
     console.line(state="refused", reason="HTTP 401")
     (told,) = console.new()
-    assert told.startswith(f"{SERVER} does not let this site in: HTTP 401 (is this site enrolled")
+    assert told.startswith(f"{SERVER} refuses this site: HTTP 401 (is this site enrolled")
     console.line(state="connected")
     assert console.new() == [f"connected to {SERVER}"]
 

@@ -18,7 +18,7 @@ from fedse.processes.group import Processes
 from fedse.site.rules import set_pause
 from tests.federation.scene import Scene
 
-REFUSED = "cannot reach fed.example.org:8443: refused; tries again by itself"
+REFUSED = "cannot reach fed.example.org:8443: refused; retrying"
 SLEEPS = [sys.executable, "-c", "import time; time.sleep(60)"]
 
 
