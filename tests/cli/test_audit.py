@@ -67,7 +67,7 @@ def test_a_control_that_failed_is_named():
 def test_too_few_lessons_are_said_to_be_too_few_and_how_many_are_enough(result):
     text = text_of(result)
     assert "an AUC near 0.5 needs 66 for +- 0.1, 258 for +- 0.05" in text
-    assert "1 % false alarms means none at all" in text
+    assert "a false-alarm rate of 1 % means no false alarm at all" in text
     assert "DOES NOT PASS: 7 lessons are too few, min_episodes is 100" in text
 
 

@@ -63,7 +63,7 @@ def test_other_numbers_of_rounds_are_warned_of(root: Path, capsys: Captured) -> 
     broken_off(root / "b")
     note = (
         "measured after different numbers of rounds, so more than the method differs: a 2, b 0; "
-        f"go on with the one that is behind: fedse resume {root / 'b'}"
+        f"continue the one that is behind: fedse resume {root / 'b'}"
     )
     assert data(capsys, "a", "b")["notes"] == [note]
     assert note.replace(" ", "") in re.sub(r"\s", "", told(capsys, "a", "b"))

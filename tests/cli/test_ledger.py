@@ -113,7 +113,7 @@ def test_a_file_alone_is_verified_as_far_as_that_goes(run: Path, tmp_path: Path,
     alone = Path(shutil.copy(run / FILE, tmp_path / "theirs.jsonl"))
     code, out, _ = said("verify", alone)
     assert code == 0
-    assert "the end cannot be checked alone: compare the head" in out
+    assert "the end cannot be verified here: compare the head" in out
 
 
 def test_the_key_of_the_owner_is_asked_for(run: Path, tmp_path: Path, said: Said):

@@ -109,7 +109,7 @@ def test_filters_are_all_applied(tmp_path: Path, wanted: Wanted, count: int):
     ("wanted", "said_so"),
     [
         (Wanted(client="alhpa"), "no client 'alhpa' on record, did you mean 'alpha'"),
-        (Wanted(env="maze"), "no environment 'maze' on record; there are 'coin'"),
+        (Wanted(env="maze"), "no environment 'maze' on record, only 'coin'"),
         (Wanted(task="train-11"), "did you mean 'train-1'"),
         (Wanted(round=5), "no episode of round 5 is on record, only rounds 0 to 1"),
     ],

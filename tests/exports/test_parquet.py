@@ -77,7 +77,7 @@ def test_texts_that_were_not_kept_are_counted_not_invented(
     assert start(argv) == 0
     told = capsys.readouterr()
     assert told.out.startswith("6 episodes in ")
-    assert "12 episodes left out, their text was not kept" in told.err
+    assert "12 episodes omitted because their text was not kept" in told.err
     assert start([*argv[:-1], str(tmp_path / "y"), "--outcome", "failure"]) == 7
     assert "hint: set buffer.keep_played = true" in capsys.readouterr().err
     assert not (tmp_path / "y").exists()

@@ -213,7 +213,7 @@ def test_a_signed_ledger_is_not_continued_without_its_key(
     assert "pip install" in lacking.value.hint
     monkeypatch.undo()
     (tmp_path / PRIVATE).unlink()
-    with pytest.raises(StoreError, match=r"ledger\.key is gone"):
+    with pytest.raises(StoreError, match=r"ledger\.key is missing"):
         written(tmp_path)
     new_signer(tmp_path)
     with pytest.raises(StoreError, match=r"is signed with key \w{12}, ledger\.key is"):

@@ -162,7 +162,7 @@ def test_a_hub_model_that_is_not_here(tmp_path: Path):
     with pytest.raises(MachineError, match="is not in") as caught:
         base_path(str(MODEL), place)
     assert caught.value.hint == f"fedse model get {MODEL}"
-    with pytest.raises(MachineError, match="HF_HUB_OFFLINE forbids") as caught:
+    with pytest.raises(MachineError, match="HF_HUB_OFFLINE prevents") as caught:
         get_hub_model(MODEL, place, tell=print)
     assert caught.value.hint == f"HF_HUB_OFFLINE=0 fedse model get {MODEL}"
 

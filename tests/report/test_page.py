@@ -301,4 +301,4 @@ def test_alarms_are_on_the_first_screen_with_their_rounds(tmp_path: Path):
     }
     bad = tuple(result.model_copy(update={"stats": stats}) for result in facts.results)
     (note,) = headline(replace(facts, results=bad)).unsure
-    assert note.startswith("Alarm in rounds 1 to 2: every client: none of 64 games was solved")
+    assert note.startswith("Alarm in rounds 1 to 2: every client: none of 64 games succeeded")

@@ -54,7 +54,7 @@ def test_they_say_how_many_of_whom_and_what_to_do():
     (alone, unsolved) = client_alarms({"a": WELL, "b": mute}, config(), round=2)
     assert alone.text == "b: the environment found no action in 20 of 20 replies"
     assert alone.next == "fedse view last --round 2"
-    assert unsolved.text == "b: none of 8 games was solved; there is nothing to learn from"
+    assert unsolved.text == "b: none of 8 games succeeded; there is nothing to learn from"
     (both, _) = client_alarms({"a": mute, "b": mute}, config(), round=2, run="HOME")
     assert both.text.startswith("every client: the environment found no action in 40 of 40")
     assert both.next == "fedse view HOME --round 2"
@@ -82,7 +82,7 @@ def test_a_shipped_base_in_a_world_of_your_own_is_named_as_the_cause(
 ):
     mute = WELL.model_copy(update={"unread": 20})
     (alarm,) = client_alarms({"a": mute}, config(base=base, env=env), round=1)
-    assert ("knows the words of" in alarm.text) == foreign
+    assert ("knows only the words of" in alarm.text) == foreign
     assert alarm.next.startswith("fedse model get" if foreign else "fedse view")
 
 
