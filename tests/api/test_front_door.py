@@ -227,5 +227,5 @@ def test_a_dry_run_refuses_an_engine_that_cannot_be_started():
     served = {"engine.type": "vllm"}
     with pytest.raises(ConfigError, match=r"needs engine\.url .* or engine\.python"):
         fedse.plan("demo", settings=served)
-    with pytest.raises(fedse.MachineError, match="no program that can be started"):
+    with pytest.raises(fedse.MachineError, match="it is not a program"):
         fedse.plan("demo", settings={**served, "engine.python": "no-such-python"})

@@ -63,7 +63,8 @@ def test_a_server_with_another_model(tmp_path: Path, capsys, url: str):
 def test_nobody_there(tmp_path: Path, capsys):
     assert check(tmp_path, "http://127.0.0.1:9") == 3
     told = capsys.readouterr()
-    assert told.out.startswith("FAIL  no server answers at http://127.0.0.1:9\n      fix: start one")
+    nobody = "FAIL  no server answers at http://127.0.0.1:9\n      fix: start one"
+    assert told.out.startswith(nobody)
     assert told.err == "error: the engine is not ready for this experiment\n"
 
 

@@ -162,7 +162,7 @@ def test_a_key_is_taken_from_the_environment(
 
 def test_a_server_that_is_not_there_is_named_after_its_patience(connect: Connect):
     client = connect("http://127.0.0.1:9", patience=0.3)
-    with pytest.raises(RunError, match=r"127\.0\.0\.1:9 gave no answer to /v1/models in 0\.3 s"):
+    with pytest.raises(RunError, match=r"127\.0\.0\.1:9 did not answer /v1/models within 0\.3 s"):
         client.models()
 
 

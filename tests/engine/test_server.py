@@ -63,7 +63,7 @@ def test_without_an_address_and_without_an_interpreter_nothing_is_started(tmp_pa
     ):
         pass
     with (
-        pytest.raises(MachineError, match="no program that can be started"),
+        pytest.raises(MachineError, match="it is not a program"),
         engine_if_needed(experiment('python = "no-such-python"'), tmp_path, tell=print),
     ):
         pass

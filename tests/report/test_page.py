@@ -283,7 +283,7 @@ def test_several_runs_are_told_which_is_better(tmp_path: Path):
     assert section.lead.startswith("y is worse than x by 0.69")
     assert section.table is not None
     assert [row[:4] for row in section.table.rows] == [["x", 1, 16, 0.9375], ["y", 1, 16, 0.25]]
-    assert section.note.endswith("For the methods add runs: --set run.seed=1")
+    assert section.note.endswith("To compare methods, add runs: --set run.seed=1")
     alone = which_is_better(facts[:1])  # type: ignore[arg-type]
     assert alone.lead == "These runs cannot be compared: expected at least 2 runs, got 1."
 

@@ -53,7 +53,7 @@ def serve_site(
     `tell` gets every line of the console, `show` what is true now.
     """
     again = f"fedse site start --home {home.path}"
-    busy = f"another `fedse site start` takes part with the home {home.path}"
+    busy = f"another `fedse site start` is running from {home.path}"
     room = RoomWatch(room_needed(home.path, spec_of(home.config)), tell=tell)
     room.wait()
     with (

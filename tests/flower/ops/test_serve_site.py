@@ -300,7 +300,7 @@ def test_a_home_is_attended_once(scene: Scene):
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
-        with pytest.raises(StoreError, match=f"takes part with the home {home.path}") as refusal:
+        with pytest.raises(StoreError, match=f"is running from {home.path}") as refusal:
             serve_site.serve_site(home, tell=lambda _: None, seconds=0)
         assert f"then: fedse site start --home {home.path}" in refusal.value.hint
         other.kill()
