@@ -1,4 +1,4 @@
-"""What `fedse federation` does about keys while a federation goes on: renew, pardon."""
+"""`fedse federation renew` and `pardon`, for a federation that is running."""
 
 import time
 from collections.abc import Callable

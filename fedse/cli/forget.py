@@ -1,4 +1,4 @@
-"""`fedse privacy forget`: a person or case, what came of it, and an adapter without it."""
+"""`fedse privacy forget`: erase a person or case, and train an adapter without it."""
 
 import json as json_format
 import os
@@ -46,11 +46,11 @@ def forget(
     home: HomeOption = HERE,
     dry_run: Annotated[bool, Parameter(help="Change nothing, only count.")] = False,
     retrain: Annotated[
-        bool, Parameter(help="Then make an adapter for this site from what is left.")
+        bool, Parameter(help="Then train an adapter for this site from what is left.")
     ] = False,
     from_newest: Annotated[
         bool,
-        Parameter(help="With --retrain: begin with the newest adapter, whatever it carries."),
+        Parameter(help="With --retrain: start from the newest adapter, whatever it contains."),
     ] = False,
     json: Json = False,
 ) -> None:
@@ -81,7 +81,7 @@ def forget(
 def _require_options(*, dry_run: bool, retrain: bool, from_newest: bool) -> None:
     if (dry_run and retrain) or (from_newest and not retrain):
         raise ConfigError(
-            "--retrain changes something, and --from-newest belongs to it",
+            "--retrain does not go with --dry-run, and --from-newest needs --retrain",
             hint="fedse privacy forget SUBJECT --retrain --from-newest",
         )
 
@@ -193,7 +193,7 @@ def _descent_lines(told: Forgotten, home: Path) -> Iterator[str]:
     for one in merged:
         yield f"merged   came with round {one.round}, adapter {one.adapter[:SHORT]}"
     for kept in own:
-        what = "copy of a merged adapter, stays" if kept.is_global else "removed"
+        what = "copy of a merged adapter, kept" if kept.is_global else "removed"
         yield f"own      {kept.folder.relative_to(home.resolve())}, {kept.digest[:SHORT]}: {what}"
     if told.answers:
         rounds = ", ".join(map(str, told.answers))
@@ -201,6 +201,6 @@ def _descent_lines(told: Forgotten, home: Path) -> Iterator[str]:
     if sent:
         yield "Adapters that were sent cannot be called back. What can be done:"
         again = f"fedse privacy forget SUBJECT --retrain --home {home}"
-        yield f"  make an adapter without it, for this site: {again}"
+        yield f"  train an adapter without it, for this site: {again}"
         yield "  ask the coordinator to delete the adapters above and those of later rounds, and to"
         yield "  begin again with the adapter of a round before the first of them"

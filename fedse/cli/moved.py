@@ -26,7 +26,7 @@ MOVED: Mapping[str, str] = {
 
 
 def require_current(tokens: Sequence[str]) -> None:
-    """The command is not one that has another name now."""
+    """Raises if the command has been renamed or moved; the hint shows the new one."""
     for words in (tokens[:1], tokens[:2]):
         old = " ".join(words)
         if old in MOVED:

@@ -1,4 +1,4 @@
-"""`fedse privacy`: what leaves a site, what it tells, and what protects it."""
+"""`fedse privacy`: what leaves a site, what that reveals, and what protects it."""
 
 from cyclopts import App
 

@@ -1,4 +1,4 @@
-"""`fedse privacy report`: one page about what leaves, for whoever must answer for it."""
+"""`fedse privacy report`: one page about what leaves, for the person responsible."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -139,7 +139,7 @@ def last_audit(entries: Sequence[Entry]) -> dict[str, object]:
 
 
 def spent_budget(buffer: Buffer, config: Config) -> dict[str, object]:
-    """What was spent of the privacy budget, by name; empty = there is none."""
+    """How much of the privacy budget is spent, by name; empty = there is none."""
     if not config.privacy.on:
         return {}
     settings, journal = config.privacy, buffer.outbox.privacy

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from fedse.cli.site_options import HERE, HomeOption
 from fedse.errors import ConfigError, require_packages
 
-Keys = Annotated[str, Parameter(help="Every site as NAME=KEY; without any, what is there.")]
+Keys = Annotated[str, Parameter(help="NAME=KEY for every site; without any, show the keys.")]
 
 
 def keys(
@@ -19,11 +19,11 @@ def keys(
         Path | None, Parameter(name="--dir", help="At the coordinator: the federation's folder.")
     ] = None,
 ) -> None:
-    """Show this site's own key, and write down the keys of all sites, for secure sums.
+    """Show this site's own key, and record the keys of all sites for secure sums.
 
     Get the keys from the sites themselves, not through the coordinator, and compare the
-    fingerprint with them: whoever can replace a key here can pass for that site. The coordinator
-    needs them too, to tell who sent what in a sum.
+    fingerprint with them: anyone who can replace a key here can impersonate that site. The
+    coordinator needs them too, to verify who sent what in a sum.
 
     Example: fedse privacy keys --home site
     """
@@ -37,7 +37,7 @@ def keys(
 
 
 def _site(home: Path, keys: Sequence[str]) -> tuple[Path, Sequence[str]]:
-    """Where a site has the keys, and whose; its own is printed, and must be the one given."""
+    """Where a site keeps the keys, and its name; its own key is printed and must match."""
     from fedse.federation.home import open_home
     from fedse.ledger.keys import new_signer
 

@@ -69,7 +69,7 @@ def test_a_customer_is_forgotten(home: Path, customer: str, capsys: pytest.Captu
     assert customer.encode() not in said(home)
     assert customer.encode() not in read_ledger(home / FILE)
     assert site("forget", customer, home=home) == 0
-    assert "forgotten here already" in capsys.readouterr().out
+    assert "already forgotten here" in capsys.readouterr().out
     assert start(["ledger", "verify", str(home)]) == 0
     assert "1 erasure" in capsys.readouterr().out
 

@@ -194,7 +194,7 @@ def test_the_whole_way_on_the_command_line(
     enrolled = fedse("federation", "enrol", "site/enrolment.json")
     start_again = f"fedse federation start --dir {tmp_path / 'federation'}"
     assert f"is not running, so this takes effect with: {start_again}" in enrolled
-    assert "used already" in fedse("federation", "enrol", "site/enrolment.json", code=2)
+    assert "already used" in fedse("federation", "enrol", "site/enrolment.json", code=2)
     assert "fedse site pause --end --home site\n" in fedse("site", "pause")
     assert read_rules(Path("site/policy.toml")).pause
     fedse("site", "pause", "--end")

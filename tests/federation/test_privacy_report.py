@@ -125,7 +125,7 @@ def test_it_tells_of_the_newest_audit(home: Path):
         experiment="clinics", round=3, request=None, passed=False, result=nothing_to_audit(7)
     )
     note_audit(home, "alpha", entry, clock=lambda: 1.0)
-    assert "7 lessons are too few to tell" in page_of(home, "few.html")
+    assert "7 lessons are too few for an audit" in page_of(home, "few.html")
 
 
 def test_rules_within_rules_have_their_whole_names(home: Path):
