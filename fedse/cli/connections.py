@@ -1,4 +1,4 @@
-"""What `fedse federation start` says of its sites: who came, who fell silent, who is missing."""
+"""How `fedse federation start` reports on sites: connected, silent or missing."""
 
 import threading
 import time
@@ -19,20 +19,20 @@ PERIOD = 1.0
 
 
 def sites_now(federation: "Federation") -> dict[str, dict[str, Any]]:
-    """What every enrolled site does now, as JSON has it."""
+    """What every enrolled site is doing, as JSON."""
     from fedse.federation.heard import presences
 
     return {site: one._asdict() for site, one in presences(federation, time.monotonic()).items()}
 
 
 def tell_enrolment(federation: "Federation", *, tell: Tell) -> None:
-    """Whoever starts the federation knows which sites cannot connect yet."""
+    """Sites that cannot connect yet are named on stderr."""
     for line in enrolment_lines(federation):
         tell(line)
 
 
 def enrolment_lines(federation: "Federation") -> Iterator[str]:
-    """Which sites cannot connect yet, and the next command; nothing if all can."""
+    """The sites that cannot connect yet, and the next command; empty if all can."""
     members, folder = federation.sites.members, federation.path
     new = sorted(name for name, one in members.items() if one.state == "not invited")
     invited = sorted(name for name, one in members.items() if one.state == "invited")
@@ -47,7 +47,7 @@ def enrolment_lines(federation: "Federation") -> Iterator[str]:
 
 
 class ConnectionLines:
-    """Tells of every site that comes, falls silent or leaves, and of those that are missing."""
+    """Reports every site that connects, falls silent or leaves, and those still missing."""
 
     def __init__(self, *, tell: Tell) -> None:
         self._tell = tell
@@ -55,7 +55,7 @@ class ConnectionLines:
         self._missing: list[str] | None = None
 
     def look(self, view: FederationView) -> None:
-        """What is different from the look before has been told."""
+        """Every change since the last look has been reported."""
         for site, one in view.seen.items():
             word = "connected" if one.connected is not None else one.doing
             if word != self._before.get(site, "away"):

@@ -48,7 +48,7 @@ def page_served(
     patience: float,
     tell: Callable[[str], None],
 ) -> Iterator[list[Observer]]:
-    """The page is served and its address told; observers that keep its health up to date."""
+    """The page is served and its address printed; yields observers that keep its health current."""
     if address == NO_PAGE:
         yield []
         return
@@ -73,10 +73,10 @@ def _place(address: str | None) -> tuple[str, int]:
 
 
 def page_app(report: Report, health: WsgiApp, *, host: str) -> WsgiApp:
-    """Answers GET of the page, of /status and of /health, and nothing else.
+    """Answers GET requests for the page, /status and /health, and nothing else.
 
-    On a loopback address only requests that name this machine are answered: another site in the
-    same browser could else give itself this address and read along.
+    On a loopback address only requests that name this machine are answered. Otherwise another web
+    site open in the same browser could claim this address and read the page (DNS rebinding).
     """
     text, rules = watch_page()
     page = [("Content-Type", "text/html; charset=utf-8"), ("Content-Security-Policy", rules)]
@@ -84,10 +84,10 @@ def page_app(report: Report, health: WsgiApp, *, host: str) -> WsgiApp:
     def app(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         if is_loopback(host) and not names_this_machine(environ.get("HTTP_HOST", "")):
             start("421 Misdirected Request", [*HEADERS])
-            return [b"ask for it by its address\n"]
+            return [b"use the address of this page\n"]
         if environ["REQUEST_METHOD"] != "GET":
             start("405 Method Not Allowed", [*HEADERS])
-            return [b"this page only reads\n"]
+            return [b"this page is read-only\n"]
         match environ["PATH_INFO"]:
             case "/":
                 start("200 OK", [*HEADERS, *page])
@@ -97,7 +97,7 @@ def page_app(report: Report, health: WsgiApp, *, host: str) -> WsgiApp:
             case "/health":
                 return health(environ, start)
         start("404 Not Found", [*HEADERS])
-        return [b"there is /, /status and /health\n"]
+        return [b"not found; try /, /status or /health\n"]
 
     return app
 
@@ -106,7 +106,7 @@ def _status(report: Report, start: Callable[..., Any]) -> list[bytes]:
     try:
         found = json.dumps(report()).encode()
     except FedSEError as error:
-        # Its text may name a path; the command tells the coordinator more.
+        # The text may name a path; `fedse federation status` prints it in full.
         start("503 Service Unavailable", [*HEADERS, JSON])
         return [json.dumps({"error": type(error).__name__}).encode()]
     start("200 OK", [*HEADERS, JSON])

@@ -46,7 +46,7 @@ def status_lines(view: FederationView) -> Iterator[str]:
 
 
 def presence_text(seen: "SitePresence | None", *, now: float) -> str:
-    """What a site does and since when."""
+    """What a site is doing, and since when."""
     if seen is None:
         return "-"
     words = {

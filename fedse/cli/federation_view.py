@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from fedse.federation.folder import Federation
     from fedse.federation.heard import SitePresence
 
-# As many as a screen shows.
+# As many as fit on a screen.
 LAST_ROUNDS = 10
 # However many people look, it is computed once a second.
 FRESH_SECONDS = 1.0
 
 
 class Committed(NamedTuple):
-    """What a run's database says of its rounds."""
+    """The rounds in a run's database."""
 
     config: Config
     results: list[RoundResult]
     pardons: list[Pardon]
     evals: Mapping[int, Mapping[str, ClientStats]]
-    """Of the last rounds: what was measured with the adapter of that round."""
+    """For the last rounds: what was measured with the adapter of that round."""
 
     @property
     def round(self) -> int:
@@ -74,7 +74,7 @@ class FederationView(NamedTuple):
     round: int
     rounds: int
     expected: tuple[str, ...]
-    """The sites the open round asks: neither revoked, nor quarantined, nor to join later."""
+    """The sites that the open round asks: not revoked, not quarantined, and already joined."""
     sites: tuple[SiteView, ...]
     quarantined: list[str]
     last_rounds: list[dict[str, Any]]
@@ -99,7 +99,7 @@ class FederationView(NamedTuple):
 
     @property
     def waiting_for(self) -> list[str]:
-        """The expected sites whose answer to the open round has not begun to arrive."""
+        """The expected sites that have not begun to answer the open round."""
         sent = {n for n, s in self.seen.items() if s.doing == "sent" and s.round == self.round + 1}
         return [name for name in self.expected if name not in sent]
 
@@ -107,7 +107,7 @@ class FederationView(NamedTuple):
     def waiting(self) -> str:
         """Who is waited for, in words."""
         if not self.serving:
-            return "the server does not run, so nobody is connected"
+            return "the server is not running, so no site is connected"
         return waiting_text(self.waiting_for, of=len(self.expected))
 
     def facts(self) -> dict[str, Any]:
@@ -174,7 +174,7 @@ def fresh_view(federation: "Federation") -> View:
             tick = time.monotonic()
             if kept and tick - kept[0][0] < FRESH_SECONDS:
                 return kept[0][1]
-            # Taken before: what is written while it is read counts at the next look.
+            # Taken before reading, so that a write in between counts at the next look.
             stamp = [(f.stat().st_mtime_ns, f.stat().st_size) for f in files if f.is_file()]
             if not read or read[0][0] != stamp:
                 read[:] = [(stamp, read_committed(federation.run))]
@@ -185,7 +185,7 @@ def fresh_view(federation: "Federation") -> View:
 
 
 def read_committed(run_dir: Path) -> Committed:
-    """What the run has come to, though a server may be writing it."""
+    """The state of a run, also while a server is writing it."""
     opened = closing(open_run(run_dir, clock=time.time))
     with boundary(StoreError, f"run {run_dir}"), opened as run:
         results = list(run.results())
@@ -221,12 +221,12 @@ def _last_answers(done: Committed) -> dict[str, str]:
         answers |= dict.fromkeys(last.abstained, "answered without a vote")
         answers |= dict.fromkeys(last.voters, "voted")
         again = [one.client for one in done.pardons if one.after == last.index]
-        answers |= dict.fromkeys(again, "pardoned, is asked again from the next round on")
+        answers |= dict.fromkeys(again, "pardoned, takes part again from the next round")
     return answers
 
 
 def _round(result: RoundResult, done: Committed) -> dict[str, Any]:
-    """A committed round: who voted, who did not count, and its adapter's success if known."""
+    """A committed round: who voted, whose vote was not counted, and its adapter's success."""
     measured = micro(list(rates(done.evals[result.index]).values()))
     low, high = measured.interval
     rate = {"rate": measured.value, "low": low, "high": high, "games": measured.n}

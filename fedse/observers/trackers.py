@@ -37,14 +37,14 @@ ANSWERED = {
     "seconds/{}/learn": "train_seconds",
     "seconds/{}/evaluate": "eval_seconds",
 }
-"""Metric of a client and the fact of its answer it comes from."""
+"""Metric of a client, and the field of its answer that it comes from."""
 
 
 class Sink(Protocol):
     """An open tracker."""
 
     def log(self, numbers: Mapping[str, float], round: int, at: float, /) -> None:
-        """Takes numbers by name, the round, and when they came to be (Unix seconds)."""
+        """Takes numbers by name, the round, and their time (Unix seconds)."""
         ...
 
     def close(self) -> None: ...
@@ -135,7 +135,7 @@ def _observer(
         if over:
             return
         try:
-            # Results go to stdout, and trackers print greetings there.
+            # Results go to stdout, where trackers would print their greetings.
             with redirect_stdout(sys.stderr):
                 sink = sink or _begin(name)(folder, config.run.name, environ)
                 for step, numbers in metrics.take(event, facts):
@@ -160,5 +160,5 @@ def _number(facts: Mapping[str, Fact], name: str) -> float | None:
 
 
 def _safe_name(env: str) -> str:
-    """The environment's name with only such characters as every tracker takes."""
+    """The environment's name, reduced to characters that every tracker accepts."""
     return re.sub(r"[^\w.-]", "_", env)

@@ -101,7 +101,7 @@ def test_without_a_server_nobody_is_connected(scene: Scene):
     view = view_of(scene.federation, now=NOW)
     assert view.serving is False
     assert {site.now for site in view.sites} == {None}
-    assert "the server does not run, so nobody is connected" in status_lines(view)
+    assert "the server is not running, so no site is connected" in status_lines(view)
 
 
 def test_rounds_exclusions_success_and_the_head_of_the_ledger(

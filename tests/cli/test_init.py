@@ -114,7 +114,7 @@ def test_its_own_test_passes(made: Path) -> None:
 def test_a_file_here_cannot_pose_as_an_installed_module(made: Path) -> None:
     (made / "numpy.py").write_text("raise SystemExit('taken over')")
     (made / "json.py").write_text("raise SystemExit('taken over')")
-    done = fedse(made, "run", "fedse.toml", "--dry-run")
+    done = fedse(made, "run", "fedse.toml", "--dry-run", "--set", "model.base=tiny")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
