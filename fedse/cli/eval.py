@@ -1,4 +1,4 @@
-"""`fedse eval RUN`: how good is an adapter of a run, in games nobody has seen?"""
+"""`fedse eval RUN`: how well does an adapter do in games that nobody has seen?"""
 
 import json as json_format
 import sys
@@ -19,7 +19,7 @@ def eval_verb(
     *,
     round: Annotated[int | None, Parameter(help="Which adapter; default: the last.")] = None,
     episodes: Annotated[int | None, Parameter(help="Games per site; default: as the run.")] = None,
-    seed: Annotated[int, Parameter(help="Other seeds are other games.")] = 0,
+    seed: Annotated[int, Parameter(help="Another seed gives other games.")] = 0,
     json: Json = False,
 ) -> None:
     """The adapter's success in fresh games on each client's held-out tasks is on stdout."""

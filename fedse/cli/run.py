@@ -34,7 +34,7 @@ Set = Annotated[
         show_default=False,
     ),
 ]
-Out = Annotated[Path | None, Parameter(help="Folder the run's own folder is made in.")]
+Out = Annotated[Path | None, Parameter(help="Folder in which the run's folder is created.")]
 DryRun = Annotated[bool, Parameter(help="Check everything, start nothing.", show_default=False)]
 MethodOption = Annotated[
     str | None, Parameter(help=f"A baseline or ablation: {', '.join(METHODS)}.")

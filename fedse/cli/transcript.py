@@ -1,7 +1,7 @@
 """Episodes as text for a terminal: what the agent saw, thought and did, at any width.
 
-Texts of a world are data: nothing in them can move the cursor, set a colour or reverse a line.
-Who speaks is shown by a mark as well as by a style, so nothing is lost without colours.
+Text from an environment is data: it cannot move the cursor, set a colour or reverse a line.
+A mark as well as a style shows who speaks, so nothing is lost without colours.
 """
 
 import re
@@ -49,7 +49,7 @@ class Saying(NamedTuple):
 
 
 def visible(text: str) -> str:
-    """`text` with every character that could steer a terminal written as an escape."""
+    """`text` with every character that could control a terminal written as an escape."""
     return "".join(
         char if char in HARMLESS or unicodedata.category(char)[0] != "C" else _escape(char)
         for char in text.replace("\r\n", "\n").replace("\u2028", "\n").replace("\u2029", "\n")
@@ -66,9 +66,9 @@ def split_turn(text: str) -> Saying:
 
 
 def console_for(*, plain: bool) -> Console:
-    """Writes to stdout as wide as the terminal is; no escape code at all if `plain`."""
+    """A console that writes to stdout at the terminal's width, without escape codes if `plain`."""
     if isinstance(sys.stdout, TextIOWrapper):
-        # A terminal that lacks a letter shows its number instead of ending the command.
+        # A terminal that cannot show a letter shows its code instead of failing.
         sys.stdout.reconfigure(errors="backslashreplace")
     return Console(
         file=sys.stdout,
