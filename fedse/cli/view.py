@@ -34,7 +34,7 @@ TaskId = Annotated[str | None, Parameter(help="Only this task.")]
 
 # Episodes printed below a summary, and those printed when options select them.
 FEW, SOME = 3, 10
-LEGEND = "ok: succeeded. kept: learned from. held-out: played by the adapter the round starts with."
+LEGEND = "kept: learned from. held-out: played by the adapter the round starts with."
 NOT_KEPT = (
     "to keep the text of all episodes from now on, set buffer.keep_played = true in the experiment "
     "file; the text of episodes that were learned from is always kept"
