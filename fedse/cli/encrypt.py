@@ -19,12 +19,12 @@ def encrypt(
     key: Annotated[
         str, Parameter(help="The new key's file; best on another disk, never in a backup of HOME.")
     ] = "",
-    rotate: Annotated[bool, Parameter(help="Replace the key by a new one.")] = False,
+    rotate: Annotated[bool, Parameter(help="Replace the key with a new one.")] = False,
 ) -> None:
     """Encrypt the site's episodes on its disk, or replace the key they are encrypted with.
 
     The key is made if there is none, and site.toml names it. Without the key nobody can read the
-    episodes any more, so keep a copy of it. Adapters are not encrypted.
+    episodes, so keep a copy of it. Adapters are not encrypted.
 
     Example: fedse privacy encrypt --key /mnt/keys/site.key
     """
@@ -39,15 +39,15 @@ def encrypt(
             _name_key(site.path / SITE, setting)
         changed = rotate_key(buffer, path) if rotate else encrypt_buffer(buffer, path)
     print(f"key      {path}, readable by its owner only; without it the episodes are lost")
-    print(f"written  {counted(changed, 'record')} anew; earlier bytes are overwritten")
+    print(f"written  {counted(changed, 'record')} again; the earlier bytes are overwritten")
     print("covers   what agents saw and said, names of tasks and persons; not adapters, not counts")
 
 
 def _chosen(named: str, key: str, *, rotate: bool, home: Path) -> str:
-    """What `storage.key` is or shall be; a request that does not fit the site is refused."""
+    """The site's current or new `storage.key`; a request that contradicts it is refused."""
     if (named or key).startswith(IN_ENVIRONMENT):
         raise ConfigError(
-            "a key in an environment variable is neither made nor replaced by this command",
+            "this command does not create or replace a key in an environment variable",
             hint="encrypt with a file first, then put its 64 digits into the variable",
         )
     fits = key in ("", named) if named else bool(key) and not rotate
@@ -60,7 +60,7 @@ def _chosen(named: str, key: str, *, rotate: bool, home: Path) -> str:
 
 
 def _name_key(file: Path, setting: str) -> None:
-    """The site's own file names the key; the owner's comments stay."""
+    """The site's own file names the key; the owner's comments are kept."""
     document = tomlkit.parse(file.read_text(encoding="utf-8"))
     document.setdefault("storage", tomlkit.table())["key"] = setting
     write_durably(file, tomlkit.dumps(document).encode())

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Subject = Annotated[
     str,
     Parameter(
-        help="The name, as the environment says it; - reads it from the standard input.",
+        help="The name, as the environment gives it; - reads it from standard input.",
         allow_leading_hyphen=True,
     ),
 ]
@@ -56,9 +56,9 @@ def forget(
 ) -> None:
     """Remove everything stored here about a person or case, and list the adapters made from it.
 
-    Episodes go from the database and its log, and no task about that person is played again. The
-    ledger gets a line without the name. Adapters that were sent cannot be called back. With
-    --retrain the site gets an adapter that cannot carry what was forgotten, which `fedse site
+    Episodes are erased from the database and its log, and no task about that person is played again. The
+    ledger gets a line without the name. Adapters already sent cannot be recalled. With
+    --retrain the site gets an adapter that cannot contain what was forgotten, which `fedse site
     adapter` compares with the others; nothing is sent, and no answer that was given changes.
 
     Example: fedse privacy forget "Ada Quill" --dry-run
@@ -101,7 +101,7 @@ def _removed(home: "Home", name: str, *, dry_run: bool) -> Forgotten:
                 told = forget_subject(*given, clock=time.time)
     if not told.found.rows and not told.erasures and not isinstance(env, SubjectEnv):
         raise ConfigError(
-            f"environment {member.env} does not say whom a task is about",
+            f"environment {member.env} does not report whom a task is about",
             hint="give it a method subject(task) that returns the name",
         )
     return told
@@ -126,12 +126,14 @@ def _retrained_facts(made: Retrained) -> dict[str, Any]:
 
 
 def _retrained_lines(made: Retrained, home: Path) -> Iterator[str]:
-    carries = "cannot carry what was forgotten" if made.clean else "MAY CARRY what was forgotten"
+    carries = (
+        "cannot contain what was forgotten" if made.clean else "MAY CONTAIN what was forgotten"
+    )
     after = f"adapter after round {made.start.round}" if made.start.round else "first adapter"
     yield f"start    the federation's {after}, which {carries}"
     yield f"trained  {counted(made.steps, 'step')} on {counted(made.lessons, 'lesson')} left here"
     yield f"kept     {home / FOLDER / RETRAINED}, adapter {made.adapter.digest[:SHORT]}"
-    yield "sent     nothing; the next answer learns from what is left, too"
+    yield "sent     nothing; the next answer also learns only from what is left"
     yield f"next     fedse site adapter --out best --home {home}"
 
 
@@ -170,9 +172,9 @@ def _lines(told: Forgotten, home: Path, *, dry_run: bool) -> Iterator[str]:
     )
     yield f"{'found' if dry_run else 'removed':<9}{rows}"
     if not found.rows and told.erasures:
-        yield "before   this name was forgotten here already; what follows is on record"
+        yield "before   this name was already forgotten here; the following is on record"
     if found.unknown:
-        yield f"unknown  {counted(found.unknown, 'record')}: the environment names nobody for them"
+        yield f"unknown  {counted(found.unknown, 'record')}: the environment names no person for them"
     if found.mentioned:
         yield f"mention  {counted(found.mentioned, 'other record')} with the name, not removed"
     for one in told.erasures:
@@ -181,7 +183,7 @@ def _lines(told: Forgotten, home: Path, *, dry_run: bool) -> Iterator[str]:
     for path in told.exports:
         yield f"EXPORT   {path} holds some of it: delete it and its copies"
     for file in told.elsewhere:
-        yield f"FILE     {file} has the name in it, or may hold earlier episodes: look, delete"
+        yield f"FILE     {file} contains the name or may hold earlier episodes: check and delete it"
     if dry_run:
         yield "nothing was changed"
 
@@ -199,7 +201,7 @@ def _descent_lines(told: Forgotten, home: Path) -> Iterator[str]:
         rounds = ", ".join(map(str, told.answers))
         yield f"outbox   answers to rounds {rounds} stay until later rounds replace them"
     if sent:
-        yield "Adapters that were sent cannot be called back. What can be done:"
+        yield "Adapters already sent cannot be recalled. What you can do:"
         again = f"fedse privacy forget SUBJECT --retrain --home {home}"
         yield f"  train an adapter without it, for this site: {again}"
         yield "  ask the coordinator to delete the adapters above and those of later rounds, and to"

@@ -36,7 +36,7 @@ class Looked(NamedTuple):
 
     replacements: tuple[Replacement, ...]
     already: Counter[str]
-    """Pseudonyms that stand there now, by kind."""
+    """Pseudonyms that it contains now, by kind."""
 
 
 def redact(
@@ -47,11 +47,11 @@ def redact(
     text: Texts = [],  # noqa: B006  only read
     json: Json = False,
 ) -> None:
-    """Replace secrets and personal data in the episodes stored here by pseudonyms.
+    """Replace secrets and personal data in the stored episodes with pseudonyms.
 
-    What is found follows from [redact] in site.toml. New episodes are redacted before they are
-    stored; this command is for those stored before, and to try settings. Adapters that were trained
-    before stay as they are.
+    [redact] in site.toml sets what is looked for. New episodes are redacted before they are
+    stored; this command is for those stored earlier, and to try settings. Adapters trained
+    earlier do not change.
 
     Example: fedse privacy redact --dry-run
     """
@@ -61,10 +61,13 @@ def redact(
         _dry_run(site, text, show=show, json=json)
         return
     if text or show:
-        raise ConfigError("--text and --show only look", hint="fedse privacy redact --dry-run")
+        raise ConfigError(
+            "--text and --show change nothing, so they need --dry-run",
+            hint="fedse privacy redact --dry-run",
+        )
     if not settings.on:
         raise ConfigError(
-            f"nothing is redacted at this site: [redact] in {home / 'site.toml'} asks for nothing",
+            f"nothing is redacted at this site: [redact] in {home / 'site.toml'} is off",
             hint=f"set secrets = true there; first: fedse privacy redact --dry-run --home {home}",
         )
     changed = _rewrite(site)

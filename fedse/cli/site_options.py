@@ -27,4 +27,4 @@ def opened(home: Path) -> "Home":
 def idle(home: Path, command: str) -> AbstractContextManager[None]:
     """Nobody else works in the folder meanwhile; else the hint is to type `command` again."""
     again = f"stop it (Ctrl-C, or its service), then: fedse {command} --home {home}"
-    return locked(home, busy=f"a site takes part with the home {home}", hint=again)
+    return locked(home, busy=f"a site is running from {home}", hint=again)

@@ -1,4 +1,4 @@
-"""`fedse site status`: does the site take part; also the health check of a container."""
+"""`fedse site status`: is the site taking part? Also the health check of a container."""
 
 import json as json_format
 
@@ -8,9 +8,9 @@ from fedse.errors import RunError
 
 
 def status(*, home: HomeOption = HERE, json: Json = False) -> None:
-    """Show what of the site runs; fails if its worker does not, so it serves as a health check.
+    """Show which processes of the site are running; fail if its worker is not (a health check).
 
-    A site whose coordinator is away is well: its node is started again until it is let in.
+    A site whose coordinator is unreachable is healthy: its node keeps trying to connect.
 
     Example: fedse site status --home site
     """
@@ -22,13 +22,13 @@ def status(*, home: HomeOption = HERE, json: Json = False) -> None:
         print(json_format.dumps({"site": site.card.site, **state._asdict()}))
     else:
         print(f"{site.card.site} of {site.card.federation}, server {site.card.server}")
-        print(f"worker   {'runs' if state.worker else 'does not run'}")
-        print(f"node     {'runs' if state.node else 'does not run'}")
-        print(f"server   {state.line or 'not known'}")
+        print(f"worker   {'running' if state.worker else 'not running'}")
+        print(f"node     {'running' if state.node else 'not running'}")
+        print(f"server   {state.line or 'unknown'}")
         print(f"let in   {'yes' if state.let_in else 'not yet: is the site enrolled?'}")
         print(f"paused   {'yes' if state.paused else 'no'}")
     if not state.worker:
         raise RunError(
-            f"the site in {home} does not take part: no worker runs",
+            f"the site in {home} is not taking part: its worker is not running",
             hint=f"fedse site start --home {home}",
         )
