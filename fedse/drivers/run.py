@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
+from fedse.config.schema import Config
 from fedse.drivers.local import InProcess, worker_pool
 from fedse.drivers.loop import federate
 from fedse.drivers.pooled import Pooled
@@ -16,8 +17,10 @@ from fedse.store.run import Run
 from fedse.types import Adapter, Clock
 
 
-def introduce(run: Path, homes: Mapping[str, Path]) -> None:
-    """For a secure sum among clients of this machine: all have all public keys."""
+def introduce(config: Config, run: Path, homes: Mapping[str, Path]) -> None:
+    """The sites of this machine have each other's public keys, if they will sum in secret."""
+    if not config.aggregate.secure:
+        return
     require_packages("aggregate.secure", "cryptography", "Crypto", extra="secure")
     # Optional packages are imported only where they are really needed.
     from fedse.drivers.secure_merge import introduce_members
@@ -27,9 +30,8 @@ def introduce(run: Path, homes: Mapping[str, Path]) -> None:
 
 def run_local(run: Run, *, clock: Clock = time.time, open_site: OpenSite = open_site) -> Adapter:
     """The whole experiment on this machine; the final global adapter."""
-    if run.config.aggregate.secure:
-        homes = {name: run.path / "clients" / name for name in run.config.members}
-        introduce(run.path, homes)
+    homes = {name: run.path / "clients" / name for name in run.config.members}
+    introduce(run.config, run.path, homes)
     if run.config.run.workers == 1 or run.config.buffer.pooled:
         driver = Pooled if run.config.buffer.pooled else InProcess
         with closing(driver(run, clock, open_site)) as here, warnings_to(run.path / LOG):

@@ -63,6 +63,8 @@ def serve(
 
 def steps_of(config: Config, kind: Kind) -> tuple[Step, ...]:
     """The steps that answer a question of this kind, the outermost first."""
+    if kind in SUM_STAGES and not config.aggregate.secure:
+        raise WireError("asked for a stage of a sum this site has not agreed to")
     if kind in SUM_STAGES:
         return (check_agreement, _sum_step("answer_stage"))
     private = (spend_privacy,) if config.privacy.on else ()

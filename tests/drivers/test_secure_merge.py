@@ -84,7 +84,7 @@ def federated(
     path: Path, settings: Config, passes: Callable[[str, str, int], bool] = lambda *_: True
 ) -> Run:
     run = new_run(path, settings)
-    introduce(run.path, homes(run.path))
+    introduce(run.config, run.path, homes(run.path))
     with closing(Lines(run, passes)) as ask:
         federate(run, ask, clock=lambda: 0.0)
     return run
@@ -198,7 +198,7 @@ def unreadable(data: bytes) -> bytes:
 
 def summed(path: Path, disturb: Callable[[Ask], Ask]) -> tuple[RoundResult, RoundResult]:
     run = new_run(path, config())
-    introduce(run.path, homes(run.path))
+    introduce(run.config, run.path, homes(run.path))
     with closing(InProcess(run, lambda: 0.0, open_toy_site)) as ask:
         federate(run, disturb(ask), clock=lambda: 0.0)
     first, second = run.results()
@@ -269,7 +269,7 @@ def test_a_server_that_dies_goes_on_with_its_lists_although_a_member_is_gone(tmp
 def test_a_site_that_is_asked_again_gives_the_same_bytes(tmp_path: Path):
     """Also of the masked update, which is made anew; and nothing is left of it a round later."""
     run = new_run(tmp_path, ONE_ROUND)
-    introduce(run.path, homes(run.path))
+    introduce(run.config, run.path, homes(run.path))
     with closing(Lines(run, lambda *_: True)) as ask:
         asked: list[tuple[Question, bytes]] = []
 
@@ -291,7 +291,7 @@ def test_a_site_that_is_asked_again_gives_the_same_bytes(tmp_path: Path):
 def test_the_same_round_is_not_summed_without_one_member(tmp_path: Path):
     """The server forgets its lists and asks again while one is away: the others refuse."""
     run = new_run(tmp_path, ONE_ROUND)
-    introduce(run.path, homes(run.path))
+    introduce(run.config, run.path, homes(run.path))
     stopped = {"on": True}
 
     def passes(name: str, stage: str, round: int) -> bool:
@@ -331,7 +331,7 @@ def test_the_secrets_of_earlier_rounds_are_gone(tmp_path: Path):
 def test_nothing_that_the_server_gets_is_an_adapter(tmp_path: Path):
     """No message has the bytes of a vote, nor of its encoded update."""
     run = new_run(tmp_path, ONE_ROUND)
-    introduce(run.path, homes(run.path))
+    introduce(run.config, run.path, homes(run.path))
     with closing(Lines(run, lambda *_: True)) as ask:
         federate(run, ask, clock=lambda: 0.0)
         told = b"".join(reply[3] for reply in ask.replies)

@@ -43,7 +43,7 @@ class Others:
     def __init__(self, path: Path) -> None:
         self.homes = {name: path / name for name in NAMES}
         (path / "run").mkdir()
-        introduce(path / "run", self.homes)
+        introduce(CONFIG, path / "run", self.homes)
         self.directory = read_directory(path / "run")
 
     def states(self, terms: SumTerms) -> dict[str, MemberState]:

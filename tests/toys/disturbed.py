@@ -156,8 +156,8 @@ def play(path: Path, scene: Scene, *, stop: int | None = None) -> Played:
 
     run = Run(path, scene.config, SPEC, clock=lambda: 0.0, observers=[observe])
     with closing(run), known_noise():
-        if scene.config.aggregate.secure:
-            introduce(path, {name: path / "clients" / name for name in scene.config.members})
+        homes = {name: path / "clients" / name for name in scene.config.members}
+        introduce(scene.config, path, homes)
         with closing(InProcess(run, lambda: 0.0, open_toy_site)) as ask:
             final = federate(run, scene.disturbed(ask), clock=lambda: 0.0)
         return Played(final.digest, tuple(run.results()), tuple(events))

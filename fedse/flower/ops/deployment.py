@@ -73,8 +73,7 @@ def deployed(run_dir: Path, folder: Path) -> Iterator[Deployment]:
             )
             for client, node_port in zip(clients, node_ports, strict=True)
         ]
-        if config.aggregate.secure:
-            introduce(run_dir, {desk.client: desk.home for desk in desks})
+        introduce(config, run_dir, {desk.client: desk.home for desk in desks})
         for desk in desks:
             start = worker_command(run_dir / "config.resolved.toml", desk)
             processes.start(f"worker-{desk.client}", start)

@@ -68,8 +68,7 @@ def simulated(run_dir: Path, folder: Path) -> Iterator[Simulation]:
     """Everything but the app is ready; nothing of it runs afterwards."""
     run_dir, folder = run_dir.resolve(), folder.resolve()
     config = load_config(run_dir / "config.resolved.toml")
-    if config.aggregate.secure:
-        introduce(run_dir, {name: run_dir / "clients" / name for name in config.members})
+    introduce(config, run_dir, {name: run_dir / "clients" / name for name in config.members})
     with (
         TemporaryDirectory(prefix="fedse-") as sockets,
         simulating_processes(folder) as (processes, address),

@@ -93,7 +93,7 @@ class SiteGrid:
 def federated(path: Path, answers: Callable[[str, str], bool] = lambda *_: True) -> Run:
     homes = {name: path / "homes" / name for name in NAMES}
     run = Run(path / "run", CONFIG, SPEC, clock=time.time)
-    introduce(run.path, homes)
+    introduce(CONFIG, run.path, homes)
     grid = SiteGrid(path / "homes", answers)
     with closing(grid.sites):
         federate(run, GridAsk(grid, run, join_seconds=0.0), clock=time.time)
