@@ -56,10 +56,10 @@ def forget(
 ) -> None:
     """Remove everything stored here about a person or case, and list the adapters made from it.
 
-    Episodes are erased from the database and its log, and no task about that person is played again. The
-    ledger gets a line without the name. Adapters already sent cannot be recalled. With
+    Episodes are erased from the database and its log, and no task about that person is played
+    again. The ledger gets a line without the name. Adapters already sent cannot be recalled. With
     --retrain the site gets an adapter that cannot contain what was forgotten, which `fedse site
-    adapter` compares with the others; nothing is sent, and no answer that was given changes.
+    adapter` compares with the others; nothing is sent, and no earlier answer changes.
 
     Example: fedse privacy forget "Ada Quill" --dry-run
     """
@@ -174,7 +174,7 @@ def _lines(told: Forgotten, home: Path, *, dry_run: bool) -> Iterator[str]:
     if not found.rows and told.erasures:
         yield "before   this name was already forgotten here; the following is on record"
     if found.unknown:
-        yield f"unknown  {counted(found.unknown, 'record')}: the environment names no person for them"
+        yield f"unknown  {counted(found.unknown, 'record')}: the environment names nobody"
     if found.mentioned:
         yield f"mention  {counted(found.mentioned, 'other record')} with the name, not removed"
     for one in told.erasures:
