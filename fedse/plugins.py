@@ -20,6 +20,7 @@ TRACKERS = "fedse.trackers"
 
 PACKAGES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     ENVS: {
+        "fed-se-agents": ("program",),
         "fed-se-bridges": ("agentgym", "gymnasium", "mcp", "openenv"),
         "fed-se-worlds": ("babyai", "textcraft", "webshop"),
     },

@@ -40,11 +40,11 @@ FAILED = 1
 class Mutation:
     law: str
     file: str
-    """Below fedse/."""
+    """Below fedse/, or of a package in plugins/."""
     old: str
     new: str
     tests: tuple[str, ...]
-    """Below tests/."""
+    """Below tests/, or of a package in plugins/."""
 
 
 @dataclass(frozen=True)
@@ -67,12 +67,16 @@ def read_table(path: Path = TABLE) -> list[Mutation]:
 
 def misfit(mutation: Mutation, root: Path = ROOT) -> str:
     """Why the mutation cannot be made; empty if it can."""
-    count = (root / "fedse" / mutation.file).read_text(encoding="utf-8").count(mutation.old)
-    files = [root / "tests" / name.partition("::")[0] for name in mutation.tests]
+    count = _place(root, "fedse", mutation.file).read_text(encoding="utf-8").count(mutation.old)
+    files = [_place(root, "tests", name.partition("::")[0]) for name in mutation.tests]
     missing = [file.name for file in files if not file.is_file()]
     if missing:
         return f"there is no test {missing[0]}"
     return "" if count == 1 else f"the old text occurs {count} times, expected once"
+
+
+def _place(root: Path, folder: str, name: str) -> Path:
+    return root / name if name.startswith("plugins/") else root / folder / name
 
 
 def copy_repository(target: Path) -> Path:
@@ -89,7 +93,7 @@ def copy_repository(target: Path) -> Path:
 @contextmanager
 def mutated(copy: Path, mutation: Mutation) -> Iterator[None]:
     """The mutation is in the copy, and afterwards it is not."""
-    file = copy / "fedse" / mutation.file
+    file = _place(copy, "fedse", mutation.file)
     sound = file.read_text(encoding="utf-8")
     file.write_text(sound.replace(mutation.old, mutation.new), encoding="utf-8")
     try:
@@ -105,10 +109,11 @@ def run_tests(copy: Path, tests: Sequence[str]) -> tuple[int, str]:
     command = [sys.executable, "-B", "-m", "pytest", *options]
     plugins = "pytest_timeout,_hypothesis_pytestplugin"
     loaded = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": plugins}
+    packages = [copy, *sorted((copy / "plugins").iterdir())]
     done = subprocess.run(
-        [*command, *(f"tests/{name}" for name in tests)],
+        [*command, *(str(_place(Path(), "tests", name)) for name in tests)],
         cwd=copy,
-        env={**os.environ, **loaded, "PYTHONPATH": str(copy)},
+        env={**os.environ, **loaded, "PYTHONPATH": os.pathsep.join(map(str, packages))},
         capture_output=True,
         text=True,
         timeout=SECONDS,
@@ -123,7 +128,7 @@ def try_mutation(mutation: Mutation, copy: Path) -> Fate:
         return Fate(**told, killed=False, by=reason)
     with mutated(copy, mutation):
         code, said = run_tests(copy, mutation.tests)
-    failed = re.search(r"^(?:FAILED|ERROR) tests/(.+?)(?: - .*)?$", said, flags=re.MULTILINE)
+    failed = re.search(r"^(?:FAILED|ERROR) (?:tests/)?(.+?)(?: - .*)?$", said, flags=re.MULTILINE)
     if code == FAILED and failed:
         return Fate(**told, killed=True, by=failed[1])
     words = said.strip().splitlines()

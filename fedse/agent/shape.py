@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fedse.agent.calls import AFTER_ARGUMENTS, before_arguments
 
-LACKING = "llguidance is not installed: pip install 'fed-se[serve]'"
+LACKING = "llguidance is not installed: pip install fed-se-agents"
 # One way to write the same value, or a small model spends its tokens on blanks.
 DENSE = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 

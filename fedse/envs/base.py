@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from pkgutil import iter_modules
 from types import ModuleType
-from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, cast, runtime_checkable
 
 from fedse import plugins
+from fedse.agent.policy import Beat
+from fedse.agent.prompt import Encoder
 from fedse.errors import ConfigError, EnvError, boundary
 from fedse.plugins import load_plugin, packaged, plugin_names, require_plugin
 from fedse.suggest import did_you_mean
@@ -87,6 +89,17 @@ class SubjectEnv(Env, Protocol):
         ...
 
 
+@runtime_checkable
+class ProgramEnv(Env, Protocol):
+    """An agent program that owns its loop: its tasks are handed out, and it plays by itself."""
+
+    owns_loop: Literal[True]
+
+    def player(self, encoder: Encoder, beat: Beat) -> Callable[..., list[Trajectory]]:
+        """What plays a round's games; it is called as `fedse.method.rollout.rollout` is."""
+        ...
+
+
 EnvFactory = Callable[[], Env]
 MEMBERS = ("name", "system_prompt", "max_turns", "tasks", "reset", "step", "close")
 """The members of Env, in the order in which people write them."""
@@ -98,12 +111,14 @@ BUILT_IN: Mapping[str, str] = {
     "wordle": "fedse.envs.wordle.env:Wordle",
 }
 
-# As configs and run folders name them that were written before the bridges were a package.
+# As older configs and run folders name them.
 MOVED: Mapping[str, str] = {
     "fedse.envs.bridges.agentgym_http:AgentGym": "agentgym",
     "fedse.envs.bridges.gymnasium_text:GymnasiumText": "gymnasium",
     "fedse.envs.bridges.mcp_tools:McpTools": "mcp",
     "fedse.envs.bridges.openenv_ws:OpenEnv": "openenv",
+    "fedse.serve:Program": "program",
+    "fedse.serve.program:Program": "program",
 }
 
 

@@ -15,14 +15,12 @@ from fedse.config.file import check_command
 from fedse.config.schema import ClientSection, Config
 from fedse.config.training import TrainSection
 from fedse.course import Course
-from fedse.envs.base import Env, make_env, subject_of
-from fedse.errors import require_packages
+from fedse.envs.base import MOVED, Env, ProgramEnv, make_env, subject_of
 from fedse.method.own_pace import rollout_at_own_pace
 from fedse.method.rollout import Keep, choose_games, demonstrate, rollout
 from fedse.method.site import Fit, Play, Site, tasks_of
 from fedse.redact.episode import episode_filter
 from fedse.seeds import seed_of
-from fedse.serve.program import Program
 from fedse.site.acting import MakePolicy, engine_asleep, policy_maker
 from fedse.site.forgotten import remaining_tasks
 from fedse.site.own_adapters import keep_adapter
@@ -35,9 +33,6 @@ from fedse.types import Adapter, AdapterSpec, Fitted, Lazy, Trajectory
 
 if TYPE_CHECKING:
     from fedse.train.lora import Trainer
-
-# Both names of the class that stands for an agent program.
-PROGRAMS = ("fedse.serve:Program", "fedse.serve.program:Program")
 
 
 def open_site(
@@ -159,19 +154,16 @@ def choose_play(
     env: Env, encoder: Encoder, keep: Keep, config: Config, client: ClientSection, beat: Beat
 ) -> Play:
     """We step an environment; a program plays by itself against a recording endpoint."""
-    if not isinstance(env, Program) and config.engine.type == "in-process":
+    if not isinstance(env, ProgramEnv) and config.engine.type == "in-process":
         return partial(rollout, keep=keep, beat=beat)
-    if not isinstance(env, Program):
+    if not isinstance(env, ProgramEnv):
         return partial(
             rollout_at_own_pace,
             keep=keep,
             in_flight=config.engine.in_flight,
             step_seconds=client.step_seconds,
         )
-    require_packages("fedse.serve:Program", "starlette", "uvicorn", "jsonschema", extra="serve")
-    from fedse.serve.play import play_program
-
-    return partial(play_program, encoder=encoder, beat=beat)
+    return env.player(encoder, beat)
 
 
 def add_demonstrations(site: Site, config: Config, beat: Beat = no_beat) -> None:
@@ -187,6 +179,6 @@ def add_demonstrations(site: Site, config: Config, beat: Beat = no_beat) -> None
 
 def check_hint(client: ClientSection) -> str:
     """What to do when this client's episodes break."""
-    if client.env in PROGRAMS:
+    if MOVED.get(client.env, client.env) == "program":
         return "fix the program, then try one short round: fedse run CONFIG --set run.rounds=1"
     return check_command(client)

@@ -7,12 +7,11 @@ from fedse.adapters.base import FETCHED
 from fedse.agent.policy import Dialogue
 from fedse.agent.prompt import Encoder
 from fedse.config.schema import ClientSection, Config
-from fedse.envs.base import Env, EnvFactory, ExpertEnv
+from fedse.envs.base import Env, EnvFactory, ExpertEnv, ProgramEnv
 from fedse.errors import ConfigError, EnvError, boundary
 from fedse.method.rollout import choose_games, demonstrate, scripted_episode
 from fedse.method.site import tasks_of
 from fedse.results.alarms import Alarm
-from fedse.serve.program import Program
 from fedse.types import Purpose, Trajectory
 
 SPELLED = 0.7
@@ -24,7 +23,7 @@ def require_prompt_fits(
 ) -> None:
     """The first prompt of the client's first task and one answer to it fit into the context."""
     env = make()
-    if isinstance(env, Program):
+    if isinstance(env, ProgramEnv):
         return  # a program writes its own prompts
     needed = len(encoder.context(_opening(env, config, client))) + config.rollout.new_tokens
     context, answer = config.rollout.context, config.rollout.new_tokens
@@ -41,7 +40,7 @@ def foreseen(
 ) -> list[Alarm]:
     """What will keep the agent from learning here; an error where the client cannot even begin."""
     env = make()
-    if isinstance(env, Program):
+    if isinstance(env, ProgramEnv):
         return []
     _require_tasks(env, config, client)
     own = client.demonstrations

@@ -40,7 +40,7 @@ DATES = {
     "flower/ops/guarded_superlink.py": "when a site was heard",
     "flower/server_app.py": "events, the ledger",
     "reproduce/jobs.py": "events, the run's name",
-    "serve/endpoint.py": "what a chat client is told",
+    "fedse_agents/endpoint.py": "what a chat client is told",
     "site/worker.py": "the ledger",
     "store/run_folder.py": "the run's name and events",
 }
@@ -58,6 +58,10 @@ def asks_the_date(file: Path) -> bool:
 
 def test_only_those_ask_for_the_date_that_date_something():
     found = {str(f.relative_to(PACKAGE)) for f in PACKAGE.rglob("*.py") if asks_the_date(f)}
+    beside = PACKAGE.parent / "plugins"
+    found |= {
+        f.parent.name + "/" + f.name for f in beside.glob("*/fedse_*/**/*.py") if asks_the_date(f)
+    }
     assert found == set(DATES)
 
 

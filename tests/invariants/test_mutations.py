@@ -13,8 +13,8 @@ RESULTS = ROOT / "docs" / "results" / "mutations.json"
 MUTATIONS = read_table()
 ROOMS = {
     "adapters", "agent", "aggregate", "audit", "config", "course.py", "drivers", "envs",
-    "federation", "flower", "ledger", "method", "models", "privacy", "processes", "redact",
-    "results", "secure_sum", "serve", "site", "stats", "store", "train", "types.py",
+    "federation", "flower", "ledger", "method", "models", "plugins", "privacy", "processes",
+    "redact", "results", "secure_sum", "site", "stats", "store", "train", "types.py",
 }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ needs("llguidance", "openai", "starlette", "uvicorn", "jsonschema", "torch", "tr
 
 import httpx2
 from openai import OpenAI
+from test_tools import LOOK, MOVE
 
 from fedse.adapters.base import base_path, initial_adapter, spec_of
 from fedse.agent.loaded import load_base
@@ -21,7 +22,6 @@ from fedse.events import silent
 from fedse.method.rounds import client_round, explore
 from fedse.site.open import open_site
 from fedse.train.batch import IGNORED, make_batch
-from tests.serve.test_tools import LOOK, MOVE
 
 SETTINGS = """
 [run]
@@ -36,7 +36,7 @@ max_steps = 1
 episodes = 0
 [[clients]]
 name = "me"
-env = "fedse.serve:Program"
+env = "program"
 options = { play = "calling_program:play", train = 2, test = 1, max_turns = 2, parallel = 2 }
 """
 

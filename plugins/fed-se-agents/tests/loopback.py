@@ -13,10 +13,10 @@ from fedse.adapters.base import base_path
 from fedse.agent.policy import Dialogue, Policy, Reply, keeps_shapes
 from fedse.agent.prompt import Encoder
 from fedse.method.rollout import Game
-from fedse.serve.batch_queue import BatchQueue
-from fedse.serve.endpoint import OpenEndpoint, listening
-from fedse.serve.record import Episodes
 from fedse.types import Task, Trajectory
+from fedse_agents.batch_queue import BatchQueue
+from fedse_agents.endpoint import OpenEndpoint, listening
+from fedse_agents.record import Episodes
 
 GAMES = [Game(Task(env="program", id=f"train-{i}", split="train"), i) for i in range(4)]
 END = 0

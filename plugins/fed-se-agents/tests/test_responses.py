@@ -9,11 +9,11 @@ from tests.needs import needs
 
 needs("openai", "starlette", "uvicorn", "jsonschema", "transformers")
 
+from loopback import Spelling, endpoint
 from openai import BadRequestError
+from test_tools import CALL, LOOKING, client_of, tiny_encoder
 
-from fedse.serve.responses import FOLLOWED, IGNORED, UNKEPT
-from tests.serve.loopback import Spelling, endpoint
-from tests.serve.test_tools import CALL, LOOKING, client_of, tiny_encoder
+from fedse_agents.responses import FOLLOWED, IGNORED, UNKEPT
 
 # The body of "Create a model response" in OpenAI's API reference.
 DOCUMENTED = [

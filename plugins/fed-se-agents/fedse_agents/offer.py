@@ -16,7 +16,7 @@ from referencing.exceptions import Unresolvable
 
 from fedse.agent.calls import Said, read_calls
 from fedse.agent.shape import CallShape, Shape
-from fedse.serve.refused import unsupported, wrong
+from fedse_agents.refused import unsupported, wrong
 
 NOTHING: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
 """The schema of a function without parameters."""

@@ -21,12 +21,12 @@ from fedse.envs.base import EnvFactory
 from fedse.errors import EnvError
 from fedse.method.rollout import Game
 from fedse.seeds import seed_of
-from fedse.serve.batch_queue import BatchQueue
-from fedse.serve.endpoint import OpenEndpoint, listening
-from fedse.serve.program import Program
-from fedse.serve.record import Episodes, RecordedEpisode
-from fedse.serve.refused import RequestRefused
 from fedse.types import Trajectory
+from fedse_agents.batch_queue import BatchQueue
+from fedse_agents.endpoint import OpenEndpoint, listening
+from fedse_agents.program import Program
+from fedse_agents.record import Episodes, RecordedEpisode
+from fedse_agents.refused import RequestRefused
 
 # Seconds between checks whether the program has ended, while no request comes.
 LOOK = 0.02
@@ -52,7 +52,7 @@ def play_program(
     """One trajectory per game, in the order of `games`, played by the client's program."""
     program = make_env()
     if not isinstance(program, Program):
-        raise EnvError(f"expected fedse.serve:Program, got {program.name!r}")
+        raise EnvError(f"expected the environment program, got {program.name!r}")
     episodes = Episodes(games, max_turns=max_turns or program.max_turns)
     desk, reported, step = BatchQueue(batch=batch), 0, max(1, len(games) // PROGRESS_REPORTS)
     with listening(episodes, desk, encoder, shapes=keeps_shapes(policy)) as at:

@@ -10,16 +10,16 @@ from tests.needs import needs
 
 needs("llguidance", "openai", "starlette", "uvicorn", "jsonschema", "torch", "transformers")
 
+from loopback import Running, endpoint
 from openai import BadRequestError, OpenAI
 from pydantic import BaseModel
+from test_tools import LOOK, MOVE, client_of
 
 from fedse.adapters.base import adapter_spec, base_path, initial_adapter
 from fedse.agent.hf import HFPolicy, engine_for
 from fedse.agent.policy import Dialogue
 from fedse.agent.shape import CallShape, Shape, lark_of, shape_error, structured_outputs
 from fedse.engine.client import Sampling, _sampling
-from tests.serve.loopback import Running, endpoint
-from tests.serve.test_tools import LOOK, MOVE, client_of
 
 GO: list[Any] = [{"role": "user", "content": "at 1 1 goal down 2 open up down"}]
 ASKING: dict[str, Any] = {"model": "any", "messages": GO}

@@ -1,6 +1,6 @@
 """OpenAI's Responses API, translated to and from a chat request.
 
-FOLLOWED, IGNORED and UNKEPT are as in fedse/serve/chat.py. Items of the types message,
+FOLLOWED, IGNORED and UNKEPT are as in fedse_agents/chat.py. Items of the types message,
 function_call, function_call_output and reasoning are accepted; reasoning is always empty here.
 """
 
@@ -8,9 +8,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from fedse.serve.answers import Answered
-from fedse.serve.chat import ChatRequest, chat_request, require_kept
-from fedse.serve.refused import RequestRefused, unsupported, wrong
+from fedse_agents.answers import Answered
+from fedse_agents.chat import ChatRequest, chat_request, require_kept
+from fedse_agents.refused import RequestRefused, unsupported, wrong
 
 FOLLOWED = frozenset(
     {

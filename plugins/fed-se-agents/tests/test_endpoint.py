@@ -9,8 +9,9 @@ from tests.needs import needs
 
 needs("starlette", "uvicorn")
 
-from fedse.serve.endpoint import MAX_BODY
-from tests.serve.loopback import END, GAMES, Letters, bot, chat, endpoint, post, system, user
+from loopback import END, GAMES, Letters, bot, chat, endpoint, post, system, user
+
+from fedse_agents.endpoint import MAX_BODY
 
 
 def test_a_conversation_is_recorded_token_for_token() -> None:

@@ -20,9 +20,9 @@ from fedse.agent.calls import Said
 from fedse.agent.policy import Dialogue, Reply
 from fedse.agent.prompt import Encoder
 from fedse.method.rollout import Game
-from fedse.serve.conversation import Conversation, ShownAndAnswered
-from fedse.serve.refused import RequestRefused
 from fedse.types import Outcome, Trajectory, Turn
+from fedse_agents.conversation import Conversation, ShownAndAnswered
+from fedse_agents.refused import RequestRefused
 
 UNPLAYED = "the program ended before it asked for this episode"
 UNASKED = "the program reported a reward but never asked the model"

@@ -10,13 +10,13 @@ from tests.needs import needs
 needs("openai", "starlette", "uvicorn", "jsonschema", "transformers")
 
 import httpx2
+from loopback import Running, Spelling, endpoint, post
 from openai import BadRequestError, OpenAI
 
 from fedse.adapters.base import base_path
 from fedse.agent.prompt import Encoder
 from fedse.agent.tokens import load_tokenizer
-from fedse.serve.offer import offer_of
-from tests.serve.loopback import Running, Spelling, endpoint, post
+from fedse_agents.offer import offer_of
 
 MOVE = {
     "type": "function",

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from fedse.serve.chat import FOLLOWED, IGNORED, UNKEPT, ChatRequest, parse_request
-from fedse.serve.refused import RequestRefused
+from fedse_agents.chat import FOLLOWED, IGNORED, UNKEPT, ChatRequest, parse_request
+from fedse_agents.refused import RequestRefused
 
 # The body of "Create chat completion" in OpenAI's API reference, each with a value that asks for
 # something.

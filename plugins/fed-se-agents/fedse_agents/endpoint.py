@@ -9,7 +9,7 @@
 `base_url` is the argument of that name of an OpenAI client. POST /episodes needs the endpoint's key
 as bearer token and answers 410 when every task has been handed out; an episode's id is its own key.
 Every error is a 4xx or 5xx with {"error": {"message", "type", "code", "param"}}. Which parameters
-of a request are followed, ignored or refused is in fedse/serve/chat.py and responses.py.
+of a request are followed, ignored or refused is in fedse_agents/chat.py and responses.py.
 """
 
 import secrets
@@ -32,13 +32,14 @@ from starlette.routing import Route
 from fedse.agent.prompt import Encoder
 from fedse.agent.shape import Shape, shape_error
 from fedse.errors import MachineError
-from fedse.serve.answers import Answered, chunks, completion
-from fedse.serve.batch_queue import BatchQueue
-from fedse.serve.chat import ChatRequest, json_object, parse_request
-from fedse.serve.offer import Offer
-from fedse.serve.record import Episodes, RecordedEpisode
-from fedse.serve.refused import RequestRefused, unsupported
-from fedse.serve.responses import (
+from fedse.waiting import wait_until
+from fedse_agents.answers import Answered, chunks, completion
+from fedse_agents.batch_queue import BatchQueue
+from fedse_agents.chat import ChatRequest, json_object, parse_request
+from fedse_agents.offer import Offer
+from fedse_agents.record import Episodes, RecordedEpisode
+from fedse_agents.refused import RequestRefused, unsupported
+from fedse_agents.responses import (
     Messages,
     after,
     events,
@@ -46,7 +47,6 @@ from fedse.serve.responses import (
     renamed,
     response,
 )
-from fedse.waiting import wait_until
 
 HOST = "127.0.0.1"
 MAX_BODY = 4 << 20

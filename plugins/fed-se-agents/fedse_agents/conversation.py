@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from fedse.agent.calls import FunctionCall, Said, made_call, returned, tools_prompt
 from fedse.agent.policy import Dialogue, Message
 from fedse.agent.prompt import Encoder
-from fedse.serve.refused import RequestRefused
 from fedse.types import Turn
+from fedse_agents.refused import RequestRefused
 
 ROLES = ("system", "developer", "user", "tool", "function", "assistant")
 

@@ -12,18 +12,19 @@ from tests.needs import needs
 
 needs("starlette", "uvicorn")
 
+from loopback import GAMES, Letters, bot, chat, user
+
 from fedse.agent.calls import Said
 from fedse.agent.policy import Dialogue, Reply
 from fedse.envs.base import make_env
 from fedse.errors import ConfigError, EnvError
 from fedse.method.rollout import choose_games
-from fedse.serve.batch_queue import BatchQueue
-from fedse.serve.conversation import Conversation, ShownAndAnswered, asked
-from fedse.serve.play import play_program
-from fedse.serve.program import Program
-from fedse.serve.record import RecordedEpisode
 from fedse.types import Trajectory
-from tests.serve.loopback import GAMES, Letters, bot, chat, user
+from fedse_agents.batch_queue import BatchQueue
+from fedse_agents.conversation import Conversation, ShownAndAnswered, asked
+from fedse_agents.play import play_program
+from fedse_agents.program import Program
+from fedse_agents.record import RecordedEpisode
 
 HUNG = threading.Event()
 TOGETHER = threading.Barrier(len(GAMES), timeout=60)
@@ -155,17 +156,17 @@ ASK = (
 )
 def test_wrong_options_are_named(options: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
-        make_env("fedse.serve:Program", options)
+        make_env("program", options)
 
 
 def test_a_program_cannot_be_stepped() -> None:
-    program = make_env("fedse.serve:Program", {"command": ["x"], "train": ["b", "a"], "test": 2})
+    program = make_env("program", {"command": ["x"], "train": ["b", "a"], "test": 2})
     assert [task.id for task in program.tasks("train")] == ["b", "a"]
     assert len(choose_games(program.tasks("test"), 3, seed=0)) == 3
     with pytest.raises(EnvError, match="owns its loop"):
         program.reset(program.tasks("train")[0], seed=0)
     with pytest.raises(EnvError, match="No module named 'nowhere'"):
-        make_env("fedse.serve:Program", {"play": "nowhere:play"})
+        make_env("program", {"play": "nowhere:play"})
 
 
 def test_answers_that_are_not_ours_are_given_as_the_template_would() -> None:

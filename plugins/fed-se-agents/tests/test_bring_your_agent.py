@@ -8,11 +8,12 @@ from tests.needs import needs
 
 needs("openai", "starlette", "uvicorn", "jsonschema", "transformers")
 
-from fedse.config.file import parse_config
-from tests.serve.loopback import Spelling, endpoint
-from tests.serve.test_tools import tiny_encoder
+from loopback import Spelling, endpoint
+from test_tools import tiny_encoder
 
-PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "bring-your-agent.md").read_text()
+from fedse.config.file import parse_config
+
+PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "bring-your-agent.md").read_text()
 
 
 def block(kind: str) -> str:
@@ -30,4 +31,4 @@ def test_the_function_on_the_page_plays():
 
 def test_the_client_on_the_page_is_one():
     (client,) = parse_config(block("toml"), "page").clients
-    assert (client.env, client.options["play"]) == ("fedse.serve:Program", "my_agent:play")
+    assert (client.env, client.options["play"]) == ("program", "my_agent:play")

@@ -9,9 +9,9 @@ import json
 from collections.abc import Mapping, Set
 from typing import Any, NamedTuple
 
-from fedse.serve.conversation import Conversation, conversation_of
-from fedse.serve.offer import Offer, offer_of
-from fedse.serve.refused import RequestRefused, unsupported
+from fedse_agents.conversation import Conversation, conversation_of
+from fedse_agents.offer import Offer, offer_of
+from fedse_agents.refused import RequestRefused, unsupported
 
 FOLLOWED = frozenset(
     {

@@ -11,7 +11,7 @@ from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
 from fedse.agent.policy import Dialogue, Policy, Reply
-from fedse.serve.refused import RequestRefused
+from fedse_agents.refused import RequestRefused
 
 # How long the first request waits for others, in seconds: about one call of the tiny model
 # (12 ms on one core). The wait ends early when all open episodes have asked.

@@ -2,23 +2,26 @@
 
     [[clients]]
     name = "me"
-    env = "fedse.serve:Program"
+    env = "program"
     options = { play = "my_agent:play", train = 40, test = 20 }
 
 `play(base_url, task)` is called once per episode and returns the reward; `base_url` is the argument
 of that name of an OpenAI client. A reward of 1 or more is a success, and so is True. Instead of
 `play`, `command = ["node", "agent.js"]` is started once per episode and finds OPENAI_BASE_URL,
 OPENAI_API_KEY, FEDSE_TASK, FEDSE_SEED and FEDSE_REWARD_URL in its environment; with `per = "round"`
-it is started once and asks for episodes itself, see fedse/serve/endpoint.py.
+it is started once and asks for episodes itself, see fedse_agents/endpoint.py.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Literal
 
+from fedse.agent.policy import Beat
+from fedse.agent.prompt import Encoder
 from fedse.envs.base import Step
 from fedse.errors import ConfigError, EnvError, boundary
-from fedse.types import Split, Task
+from fedse.types import Split, Task, Trajectory
 
 Play = Callable[[str, str], float]
 """Base URL and task -> reward."""
@@ -27,7 +30,7 @@ Play = Callable[[str, str], float]
 class Program:
     """Has the members of an environment but cannot be stepped, because it plays by itself."""
 
-    owns_loop = True
+    owns_loop: Literal[True] = True
 
     def __init__(
         self,
@@ -72,10 +75,16 @@ class Program:
 
     def close(self) -> None: ...
 
+    def player(self, encoder: Encoder, beat: Beat) -> Callable[..., list[Trajectory]]:
+        """Plays a round's games as `rollout` does."""
+        from fedse_agents.play import play_program
+
+        return partial(play_program, encoder=encoder, beat=beat)
+
 
 def _wrong(option: str, got: object, expected: str) -> ConfigError:
     return ConfigError(
-        f"fedse.serve:Program: option {option} must be {expected}, got {got!r}",
+        f"environment 'program': option {option} must be {expected}, got {got!r}",
         hint=f"change {option} in this client's options, then: fedse doctor CONFIG",
     )
 
@@ -87,7 +96,7 @@ def _require_positive(option: str, got: object) -> None:
 
 def _not_steppable() -> EnvError:
     return EnvError(
-        "fedse.serve:Program owns its loop, so it cannot be stepped or played by hand",
+        "an agent program owns its loop, so it cannot be stepped or played by hand",
         hint="try it in one short round: fedse run CONFIG --set run.rounds=1",
     )
 
@@ -96,7 +105,8 @@ def _require_one_way(play: object, command: object, per: str) -> None:
     if bool(play) == bool(command) or (play and per == "round"):
         got = [name for name, given in (("play", play), ("command", command)) if given]
         raise ConfigError(
-            'fedse.serve:Program: expected either play = "module:function" or command = '
+            "environment 'program': expected either "
+            'play = "module:function" or command = '
             f'[...], and per = "round" only with a command; got {" and ".join(got) or "neither"}',
             hint='options = { play = "my_agent:play", train = 40, test = 20 }',
         )
@@ -108,7 +118,7 @@ def _require_one_way(play: object, command: object, per: str) -> None:
 
 def _function(name: str) -> Play:
     module, _, attribute = name.partition(":")
-    with boundary(EnvError, f"fedse.serve:Program: play = {name!r}"):
+    with boundary(EnvError, f"environment 'program': play = {name!r}"):
         value = getattr(import_module(module), attribute)
     if not callable(value):
         raise _wrong("play", name, "the module:name of a function")

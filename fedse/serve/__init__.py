@@ -1,3 +1,0 @@
-"""For agent programs that own their loop: `env = "fedse.serve:Program"`, see program.py."""
-
-from fedse.serve.program import Program as Program
