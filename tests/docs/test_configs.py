@@ -35,7 +35,7 @@ def test_only_a_measurement_names_an_experiment_that_a_package_lacks():
 
 def typed(page: Path) -> list[str]:
     """Commands in blocks of the page that name a file of the repository's configs."""
-    return re.findall(r"^fedse .*\bconfigs/\S+", page.read_text(), flags=re.MULTILINE)
+    return re.findall(r"^(?:fedse|python) .*\bconfigs/\S+", page.read_text(), flags=re.MULTILINE)
 
 
 def test_the_papers_settings_are_the_papers():
