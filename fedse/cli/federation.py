@@ -124,17 +124,15 @@ def enrol(
     """
     require_flower()
     from fedse.federation import folder, renewal, rotation
-    from fedse.federation.enrolment import read_request
 
     federation = folder.open_federation(dir_)
-    if rotation.is_rotation(request):
-        asked = rotation.read_rotation(request)
+    asked = rotation.read_either(request)
+    if isinstance(asked, rotation.RotationRequest):
         renewal.rotate(federation, asked)
         print(f"{asked.site} has a new key{effect(federation)}")
-        return
-    enrolment = read_request(request)
-    folder.enrol(federation, enrolment, now=time.time())
-    print(f"{enrolment.site} is enrolled{effect(federation)}")
+    else:
+        folder.enrol(federation, asked, now=time.time())
+        print(f"{asked.site} is enrolled{effect(federation)}")
 
 
 @app.command

@@ -16,6 +16,7 @@ from pathlib import Path
 from fedse.errors import ConfigError, StoreError, boundary
 from fedse.federation.enrolment import (
     Enrolment,
+    EnrolmentRequest,
     is_node_signature,
     member_of,
     node_signature,
@@ -134,10 +135,16 @@ def forget_presences(home: Path) -> None:
             file.unlink(missing_ok=True)
 
 
-def is_rotation(path: Path) -> bool:
-    """Whether the file is a request for a new key and not one for enrolment."""
+def read_either(path: Path) -> EnrolmentRequest | RotationRequest:
+    """A request for enrolment or for a new key. It is read once, because it may be a pipe."""
     with boundary(ConfigError, f"request {path}"), path.open("rb") as file:
-        return b'"new_key"' in file.read(MAX_BYTES)
+        data = file.read(MAX_BYTES)
+    if b'"new_key"' in data:
+        with boundary(ConfigError, f"rotation request {path}"):
+            return RotationRequest.model_validate_json(data, strict=True)
+    again = "ask the site to send its enrolment.json again, unchanged"
+    with boundary(ConfigError, f"enrolment request {path}", hint=again):
+        return EnrolmentRequest.model_validate_json(data, strict=True)
 
 
 def read_rotation(path: Path) -> RotationRequest:
