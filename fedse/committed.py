@@ -68,4 +68,4 @@ class RoundResult(Record):
     gate: GateRecord | None = None
     """None = there is no gate."""
     moments: tuple[str, ...] = ()
-    """Digests of what the outer optimiser remembers after this round."""
+    """Digests of what the aggregator remembers after this round."""

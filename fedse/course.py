@@ -48,6 +48,12 @@ class Course(NamedTuple):
     arc: Arc = Arc()
     moments: bytes | None = None
     """AdamW's state after the last fit, as the trainer wrote it; None = a fresh optimiser."""
+    round: int = 0
+    """The round of the experiment; 0 = the fit stands alone."""
+    warm: bool = False
+    """Whether this is a round of the warm start, before any exploration."""
+    site: str = ""
+    """Who trains."""
     stays: bool = False
     """Whether what is learned stays at the site, so that no noise is needed."""
     private: PrivateCourse | None = None

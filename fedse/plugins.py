@@ -4,9 +4,12 @@ A package adds one with an entry point of the group, as in its pyproject.toml:
 
     [project.entry-points."fedse.aggregates"]
     trimmed = "my_package.merging:trimmed_mean"
+
+Without a package, `module:name` names any variant that can be imported.
 """
 
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
@@ -16,7 +19,7 @@ from fedse.suggest import closest
 T = TypeVar("T")
 
 ENVS, AGGREGATES, SELECTS = "fedse.envs", "fedse.aggregates", "fedse.selects"
-TRACKERS = "fedse.trackers"
+LOSSES, TRACKERS = "fedse.losses", "fedse.trackers"
 
 PACKAGES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     ENVS: {
@@ -28,6 +31,9 @@ PACKAGES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         f"fed-se-trackers[{name}]": (name,)
         for name in ("mlflow", "tensorboard", "trackio", "wandb")
     },
+    AGGREGATES: {"fed-se-variants": ("adam", "fedexp", "nesterov", "product")},
+    LOSSES: {"fed-se-variants": ("in-turn", "kto", "ranks")},
+    SELECTS: {"fed-se-variants": ("frontier", "hindsight")},
 }
 """Group -> package of this project -> the names it adds; named in the error where it is missing."""
 
@@ -79,6 +85,21 @@ def plugin_version(group: str, name: str) -> str | None:
     return found[0].version if found and found[0] else None
 
 
+def load_variant(group: str, name: str) -> Any:
+    """What `module:name` stands for, or what an installed package offers under `name`."""
+    module, colon, attribute = name.partition(":")
+    if not colon:
+        return load_plugin(group, name)
+    with boundary(ConfigError, f"{name!r} of {group}", hint="expected module:name"):
+        return getattr(import_module(module), attribute)
+
+
+def package_of(group: str, name: str) -> str:
+    """The package of this project that adds `name`; empty if none does."""
+    of_project = PACKAGES.get(group, {}).items()
+    return next((package for package, names in of_project if name in names), "")
+
+
 class Variants(Mapping[str, T]):
     """The variants of one step; a built-in name cannot be taken by a plugin."""
 
@@ -89,11 +110,12 @@ class Variants(Mapping[str, T]):
         if name in self._built_in:
             return self._built_in[name]
         try:
-            variant: T = load_plugin(self._group, name)
+            variant: T = load_variant(self._group, name)
         except KeyError:
+            package = package_of(self._group, name)
             raise ConfigError(
                 f"{self._group}: {unknown(name, self)}",
-                hint="install the package that adds it",
+                hint=f"pip install {package}" if package else "install the package that adds it",
             ) from None
         return variant
 

@@ -33,7 +33,7 @@ ROWS = (
     "adapters aggregate stats train redact privacy envs.desk envs.maze envs.wordle",
     "store observers audit",
     "method ledger models processes",
-    "results exports envs.conformance engine secure_sum",
+    "results exports extend envs.conformance engine secure_sum",
     "site report doctor",
     "drivers federation testing",
     "reproduce flower.messages",

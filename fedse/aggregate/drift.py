@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedse.aggregate.low_rank import A_NAME, B_NAME
 from fedse.aggregate.norms import Wide, distance, update_product
 from fedse.committed import Drift
 from fedse.types import Adapter, AdapterSpec, FloatVector
@@ -42,6 +41,9 @@ def merge_error(votes: Sequence[Load], spec: AdapterSpec) -> float:
         away, mean = _squares(layer)
         off, whole = off + away, whole + mean
     return sqrt(max(off, 0.0) / whole) if whole else 0.0
+
+
+A_NAME, B_NAME = ".lora_A.weight", ".lora_B.weight"
 
 
 class StackedLayer(NamedTuple):

@@ -11,8 +11,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from fedse.aggregate.norms import CACHED, Wide, blocks, distance, distance_by_blocks
-from fedse.aggregate.step import Spread, step_length
+from fedse.aggregate.norms import CACHED, Wide, blocks, distance
 from fedse.aggregate.validate import Payload, load_checked, parse_adapter
 from fedse.config.aggregation import AggregateSection
 from fedse.types import Adapter, FloatVector
@@ -30,7 +29,7 @@ class Vote(NamedTuple):
 
 
 class Merge(Protocol):
-    """How variants are called; they live in AGGREGATES (fedse/aggregate/variants.py)."""
+    """A way to merge that remembers nothing; `stateless` makes an aggregator of it."""
 
     def __call__(
         self, current: Adapter, votes: Sequence[Vote], *, settings: AggregateSection
@@ -113,18 +112,9 @@ def along_the_mean(
     """The adapter one step along the mean; `total_in` gives the weighted sum for each block."""
     here, whole = current.vector, sum(share.weight for share in shares)
 
-    def mean_in(part: slice) -> Wide:
-        total = total_in(part)
-        total /= whole
-        return total
-
-    def spread() -> Spread:
-        squares = [(norm * scale) ** 2 * weight for norm, scale, weight in shares]
-        return Spread(sum(squares) / whole, distance_by_blocks(here, mean_in) ** 2)
-
-    step, merged = step_length(settings, spread), np.empty(here.size, dtype=np.float32)
+    merged = np.empty(here.size, dtype=np.float32)
     for part in blocks(here.size):
-        merged[part] = _extrapolated(mean_in(part), here[part], step)
+        merged[part] = _extrapolated(total_in(part) / whole, here[part], settings.step)
     return Adapter(current.spec, merged)
 
 
@@ -150,6 +140,11 @@ def update_norms(
     """The length of each vote's update, before clipping; 0 where no setting asks for lengths."""
     if not needs_lengths(settings):
         return [0.0] * len(votes)
+    return lengths_of(current, votes)
+
+
+def lengths_of(current: Adapter, votes: Sequence[Vote]) -> list[float]:
+    """The Euclidean length of each vote's update."""
     return [
         distance(current.vector, vote.load().vector) if vote.length is None else vote.length
         for vote in votes
@@ -158,7 +153,7 @@ def update_norms(
 
 def needs_lengths(settings: AggregateSection) -> bool:
     """Whether a rule asks how long each update is."""
-    return settings.clip != "none" or settings.step_rule != "fixed"
+    return settings.clip != "none"
 
 
 def clip_scales(norms: Sequence[float], settings: AggregateSection) -> list[float]:

@@ -27,6 +27,7 @@ from fedse.reproduce.tables import (
     arms_of,
     jobs_of,
     questions_of,
+    require_arms,
 )
 from fedse.reproduce.tell import markdown, text
 from fedse.store.files import write_durably
@@ -62,6 +63,7 @@ def reproduce_verb(
     if count < 1 or first_seed < 0:
         given = f"--seeds {count} --first-seed {first_seed}"
         raise ConfigError(f"expected one seed or more, the first at least 0, got {given}")
+    require_arms(table, arms_of(TABLES[table], quick=quick))
     root = out if out is not None else runs_root(os.environ).parent / "reproduce"
     workers, chosen = jobs or os.cpu_count() or 1, range(first_seed, first_seed + count)
     try:

@@ -5,32 +5,21 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from fedse import plugins
-from fedse.config.section import Positive, Section, one_of
+from fedse.config.section import Options, Positive, Section, one_of, require_options
+
+AGGREGATES = one_of("mean", "weighted", group=plugins.AGGREGATES)
 
 
 class AggregateSection(Section):
-    type: Annotated[str, one_of("mean", "weighted", "product", group=plugins.AGGREGATES)] = "mean"
-    """How adapters are merged (paper: unweighted mean; weighted by buffer = its ablation);
-    `product` = the mean of the products B A, cut back to the agreed rank."""
+    type: Annotated[str, AGGREGATES] = "mean"
+    """How adapters are merged (paper: unweighted mean; weighted by buffer = its ablation), or the
+    name of an installed variant, or `module:name`."""
+    options: Options = {}  # noqa: RUF012 (pydantic copies it)
+    """Settings of a `type` that is not built in; it checks them itself."""
     clip: Literal["none", "median"] = "median"
     """Scale updates longer than the median one down to it; `none` = the paper's plain mean."""
     step: Annotated[float, Field(gt=0)] = 1.0
     """How far to go towards the mean of the updates (paper: 1); above 1 goes beyond it."""
-    step_rule: Literal["fixed", "fedexp"] = "fixed"
-    """`fedexp` = as far as FedExP finds from the lengths of the updates, no less than `step`."""
-    step_max: Annotated[float, Field(gt=0)] = 10.0
-    """The longest step that `fedexp` may find."""
-    outer: Literal["none", "nesterov", "adam"] = "none"
-    """An optimiser that takes the mean update for its gradient: Nesterov's momentum (DiLoCo) or
-    Adam (FedAdam)."""
-    outer_lr: Annotated[float, Field(gt=0)] | None = None
-    """Its learning rate; unset = 0.7 for `nesterov`, 0.001 for `adam`."""
-    outer_momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
-    """Share of the earlier updates that it keeps; Adam's beta1."""
-    outer_decay: Annotated[float, Field(ge=0, lt=1)] = 0.99
-    """Share of the earlier squares that Adam keeps; its beta2."""
-    outer_floor: Annotated[float, Field(gt=0)] = 1e-3
-    """What Adam adds to the root of the squares; the larger, the less it adapts."""
     max_norm: Annotated[float, Field(gt=0)] = 1e4
     """A reply whose A or B factors are longer than this is excluded."""
     strikes: Annotated[int, Field(ge=0)] = 3
@@ -56,4 +45,9 @@ class AggregateSection(Section):
     def _reachable(self) -> "AggregateSection":
         if 0 < self.goal < self.min_clients:
             raise ValueError(f"goal {self.goal} is less than min_clients {self.min_clients}")
+        return self
+
+    @model_validator(mode="after")
+    def _allowed(self) -> "AggregateSection":
+        require_options("aggregate.options", AGGREGATES.variant(self.type), self.options)
         return self

@@ -1,6 +1,10 @@
 """Which settings of different sections go together; others are refused before anything starts."""
 
+import json
 from typing import Any
+
+from fedse.config.aggregation import AGGREGATES
+from fedse.config.training import LOSSES
 
 ParsedConfig = Any
 """A `Config`; the schema imports this module, so it cannot be named here."""
@@ -19,22 +23,20 @@ def require_combinable(config: ParsedConfig) -> None:
 
 
 def _merging(config: ParsedConfig) -> dict[str, bool]:
-    product, outer = config.aggregate.type == "product", config.aggregate.outer != "none"
-    factors, ranks = config.train.factors, [c.rank for c in config.clients if c.rank]
-    return {
+    refused = {
         'trainer.precision = "4bit" needs engine.type = "vllm"': config.engine.type == "in-process"
         and config.trainer.precision == "4bit",
-        'train.loss = "kto" needs buffer.keep_played = true': config.train.loss == "kto"
-        and not config.buffer.keep_played,
-        'train.factors = "a" learns nothing, because B begins at zero': factors == "a",
-        'aggregate.type = "product" needs train.factors = "both"': product and factors != "both",
-        'aggregate.type = "product" needs aggregate.outer = "none"': product and outer,
-        'train.factors = "alternate" needs aggregate.outer = "none", which would move the '
-        "factor that rests": factors == "alternate" and outer,
-        'clients.rank needs aggregate.type = "product"': bool(ranks) and not product,
-        f"clients.rank must be <= model.rank = {config.model.rank}": max(ranks, default=0)
-        > config.model.rank,
     }
+    variants = {
+        f'aggregate.type = "{config.aggregate.type}"': AGGREGATES.variant(config.aggregate.type),
+        f'train.loss = "{config.train.loss}"': LOSSES.variant(config.train.loss),
+    }
+    for name, variant in variants.items():
+        for key, value in getattr(variant, "needs", {}).items():
+            section, _, setting = key.partition(".")
+            found = getattr(getattr(config, section), setting)
+            refused[f"{name} needs {key} = {json.dumps(value)}"] = found != value
+    return refused
 
 
 def _secure(config: ParsedConfig) -> dict[str, bool]:
@@ -45,7 +47,6 @@ def _secure(config: ParsedConfig) -> dict[str, bool]:
         f'{needs} aggregate.type = "mean"': rules.type != "mean",
         f'{needs} aggregate.clip = "none": members shorten their own updates to '
         "aggregate.secure_bound": rules.clip != "none",
-        f'{needs} aggregate.step_rule = "fixed"': rules.step_rule != "fixed",
         f"{needs} aggregate.goal = 0: every member is asked": rules.goal > 0,
         f"{needs} gate.liars = 0: to leave single votes out would tell them": config.gate.episodes
         > 0
@@ -60,7 +61,7 @@ def _private(config: ParsedConfig) -> dict[str, bool]:
     """What would let an adapter that leaves tell more about a unit than the noise allows."""
     needs = "privacy.epsilon needs"
     return {
-        f'{needs} train.loss = "sft": with "kto" the gradient of an episode depends on '
+        f'{needs} train.loss = "sft": with another, the gradient of an episode may depend on '
         "others": config.train.loss != "sft",
         f'{needs} train.batches = "shuffled": a step is a random sample of '
         "units": config.train.batches != "shuffled",

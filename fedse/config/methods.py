@@ -23,8 +23,8 @@ class Method(NamedTuple):
 
 
 STATIC = {"rollout.episodes": 0}
-# With one adapter there is no mean, so neither a step nor an outer optimiser has a meaning.
-ALONE = {"aggregate.step": 1.0, "aggregate.outer": "none"}
+# With one adapter there is no mean, so neither a step nor another way to merge has a meaning.
+ALONE = {"aggregate.step": 1.0, "aggregate.type": "mean", "aggregate.options": {}}
 POOLED = {"buffer.pooled": True, **ALONE}
 
 METHODS: Mapping[str, Method] = {
@@ -38,20 +38,17 @@ METHODS: Mapping[str, Method] = {
         "one trainer, all demonstrations (paper: Centralized)", {**STATIC, **POOLED}
     ),
     "central-evolve": Method("one trainer, all clients' experience in one place", POOLED),
-    "no-filter": Method("also learn from failed episodes", {"select.type": "all"}),
+    "no-filter": Method(
+        "also learn from failed episodes", {"select.type": "all", "select.options": {}}
+    ),
     "no-history": Method("learn from this round's successes only", {"buffer.history": "round"}),
     "no-experience": Method(
         "learn from the demonstrations and this round's successes only",
         {"buffer.history": "demonstrations"},
     ),
-    "frontier": Method(
-        "learn from tasks that are neither always nor never won", {"select.type": "frontier"}
+    "weighted": Method(
+        "average weighted by buffer size", {"aggregate.type": "weighted", "aggregate.options": {}}
     ),
-    "hindsight": Method(
-        "also learn from failures under a goal they did reach", {"select.type": "hindsight"}
-    ),
-    "kto": Method("also learn away from failures, by KTO", {"train.loss": "kto"}),
-    "weighted": Method("average weighted by buffer size", {"aggregate.type": "weighted"}),
     "no-clip": Method("plain mean, no update is shortened (paper)", {"aggregate.clip": "none"}),
 }
 

@@ -17,11 +17,34 @@ class Removed(NamedTuple):
 
 GONE = "no longer exists; remove it, or open the run with the fedse version that made it"
 
+INSTEAD = "is now in the package fed-se-variants: pip install fed-se-variants, then set "
+FEDEXP = Removed("fixed", INSTEAD + 'aggregate.type = "fedexp"')
+OUTER = INSTEAD + 'aggregate.type = "nesterov" or "adam"'
+OUTER_OPTION = INSTEAD + "{} in aggregate.options"
+KTO_OPTION = INSTEAD + "{} in train.options"
+FRONTIER_OPTION = INSTEAD + "{} in select.options"
+
 REMOVED: Mapping[str, Removed] = {
     "aggregate.sum": Removed("ordered", GONE),
     "clients.region": Removed(None, GONE),
     "personal.form": Removed("further", GONE),
     "personal.explore": Removed("global", GONE),
+    "aggregate.step_rule": FEDEXP,
+    "aggregate.step_max": Removed(10.0, OUTER_OPTION.format("most")),
+    "aggregate.outer": Removed("none", OUTER),
+    "aggregate.outer_lr": Removed(None, OUTER_OPTION.format("lr")),
+    "aggregate.outer_momentum": Removed(0.9, OUTER_OPTION.format("momentum")),
+    "aggregate.outer_decay": Removed(0.99, OUTER_OPTION.format("decay")),
+    "aggregate.outer_floor": Removed(1e-3, OUTER_OPTION.format("floor")),
+    "train.failures": Removed(1.0, KTO_OPTION.format("failures")),
+    "train.beta": Removed(0.1, KTO_OPTION.format("beta")),
+    "train.desirable_weight": Removed(1.0, KTO_OPTION.format("desirable_weight")),
+    "train.undesirable_weight": Removed(1.0, KTO_OPTION.format("undesirable_weight")),
+    "train.sft_weight": Removed(1.0, KTO_OPTION.format("sft_weight")),
+    "train.reference": Removed("start", KTO_OPTION.format("reference")),
+    "select.tries": Removed(2, FRONTIER_OPTION.format("tries")),
+    "select.per_task": Removed(None, FRONTIER_OPTION.format("per_task")),
+    "clients.rank": Removed(None, INSTEAD + 'train.loss = "ranks" and train.options.ranks'),
 }
 """By dotted name, without indices."""
 
@@ -39,3 +62,7 @@ def drop_removed(raw: dict[str, Any]) -> Iterator[tuple[Location, str]]:
             if value != setting.default:
                 location = (section, *at, key)
                 yield location, f"{'.'.join(map(str, location))} {setting.instead}"
+    train = raw.get("train")
+    if isinstance(train, dict) and train.get("factors") == "alternate":
+        del train["factors"]
+        yield ("train", "factors"), f'train.factors = "alternate" {INSTEAD}train.loss = "in-turn"'

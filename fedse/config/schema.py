@@ -18,7 +18,14 @@ from fedse.config.hardware import OWN_SECTIONS, EngineSection, TrainerSection, W
 from fedse.config.judging import EvalSection, GateSection, PersonalSection, SplitsSection
 from fedse.config.privacy import PrivacySection
 from fedse.config.redaction import RedactSection
-from fedse.config.section import Fraction, Positive, Section, one_of
+from fedse.config.section import (
+    Fraction,
+    Options,
+    Positive,
+    Section,
+    one_of,
+    require_options,
+)
 from fedse.config.storage import StorageSection
 from fedse.config.training import (
     TrainSection,
@@ -73,17 +80,20 @@ class RolloutSection(Section):
     """Share of broken episodes above which the client's round stops with the first cause."""
 
 
+SELECTS = one_of("success", "all", group=plugins.SELECTS)
+
+
 class SelectSection(Section):
-    type: Annotated[
-        str, one_of("success", "all", "frontier", "hindsight", group=plugins.SELECTS)
-    ] = "success"
-    """Which episodes are learned from (paper: success; all = its ablation). `frontier`: successes
-    in tasks that are neither always nor never won. `hindsight`: successes, and other episodes under
-    a goal they did reach."""
-    tries: Positive = 2
-    """`frontier`: games of a task after which it can count as always won."""
-    per_task: Positive | None = None
-    """`frontier`: different episodes of one task kept over all rounds; unset = all."""
+    type: Annotated[str, SELECTS] = "success"
+    """Which episodes are learned from (paper: success; all = its ablation), or the name of an
+    installed variant, or `module:name`."""
+    options: Options = {}  # noqa: RUF012 (pydantic copies it)
+    """Settings of a `type` that is not built in; it checks them itself."""
+
+    @model_validator(mode="after")
+    def _allowed(self) -> "SelectSection":
+        require_options("select.options", SELECTS.variant(self.type), self.options)
+        return self
 
 
 class BufferSection(Section):
@@ -96,7 +106,7 @@ class BufferSection(Section):
     """All clients learn from one common buffer: what federation avoids, and is compared with."""
     keep_played: bool = True
     """Keep every episode, also failed and held-out ones, for `fedse view`. Nothing learns from
-    them, but `train.loss = "kto"` from the failed ones of training tasks."""
+    them, except a `train.loss` that learns from the failed ones of training tasks."""
 
 
 class ClientSection(Section):
@@ -114,8 +124,6 @@ class ClientSection(Section):
     """The first round in which this client is asked to take part."""
     options: dict[str, Any] = {}  # noqa: RUF012 (pydantic copies it)
     """Arguments of the environment."""
-    rank: Positive | None = None
-    """Train at this LoRA rank, at most model.rank, to save memory here; unset = model.rank."""
     step_seconds: Annotated[float, Field(gt=0)] = 600.0
     """Seconds the environment may take for one answer; then the episode counts as broken. Only
     with `engine.type = "vllm"`, where environments run in threads of their own."""
@@ -196,17 +204,9 @@ class Config(Section):
         return copied
 
     def train_in(self, round: int) -> TrainSection:
-        """How a client trains in this round: as in `train`, but for what the warm start changes.
-
-        There is no failure to learn from before the first exploration, so the loss is `sft`.
-        """
-        train = self.train
-        if round <= self.warmstart.rounds:
-            train = warm_training(train, self.warmstart).model_copy(update={"loss": "sft"})
-        if train.factors == "alternate":
-            # B first: as long as it is zero, A has no gradient.
-            return train.model_copy(update={"factors": "b" if round % 2 else "a"})
-        return train
+        """How a client trains in this round: as in `train`, but for what the warm start changes."""
+        warm = round <= self.warmstart.rounds
+        return warm_training(self.train, self.warmstart) if warm else self.train
 
     def arc_in(self, round: int) -> Arc:
         """How the learning rate falls in this round; it follows from the settings alone."""

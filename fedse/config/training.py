@@ -9,11 +9,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from fedse.config.section import Positive, Section
+from fedse import plugins
+from fedse.config.section import Options, Positive, Section, one_of, require_options
 from fedse.course import LEVEL, Arc
 
 PASSES = ("epochs", "max_steps")
 """The settings that say the length of a round in passes; `steps` is the other way."""
+
+
+LOSSES = one_of("sft", group=plugins.LOSSES)
 
 
 class TrainSection(Section):
@@ -37,23 +41,14 @@ class TrainSection(Section):
     optimizer: Literal["fresh", "kept"] = "fresh"
     """What AdamW knows when a round begins: nothing, or its moments after the site's last round,
     which stay at the site."""
-    loss: Literal["sft", "kto"] = "sft"
-    """Maximum likelihood (paper), or KTO: away from failed episodes too, with a likelihood term."""
-    failures: Annotated[float, Field(ge=0)] = 1.0
-    """`kto`: failed episodes per lesson at most, the newest ones."""
-    beta: Annotated[float, Field(gt=0)] = 0.1
-    """`kto`: how soon a change of an episode's log-probability is enough."""
-    desirable_weight: Annotated[float, Field(ge=0)] = 1.0
-    """`kto`: weight of successes."""
-    undesirable_weight: Annotated[float, Field(ge=0)] = 1.0
-    """`kto`: weight of failures."""
-    sft_weight: Annotated[float, Field(ge=0)] = 1.0
-    """`kto`: weight of the likelihood of the successes beside it."""
-    reference: Literal["start", "base"] = "start"
-    """`kto`: changes are counted from the adapter the round starts from, or from the base model."""
-    factors: Literal["both", "a", "b", "alternate"] = "both"
-    """Which of LoRA's two factors is learned and sent (paper: both). `b` leaves A as it began
-    (FFA); `alternate` learns B in odd rounds and A in even ones (RoLoRA); `a` is refused."""
+    loss: Annotated[str, LOSSES] = "sft"
+    """What is minimised: `sft` = the negative log-likelihood (paper), or the name of an installed
+    variant, or `module:name`."""
+    options: Options = {}  # noqa: RUF012 (pydantic copies it)
+    """Settings of a `loss` that is not built in; it checks them itself."""
+    factors: Literal["both", "b"] = "both"
+    """Which of LoRA's two factors are learned and sent (paper: both). `b` leaves A as it began
+    (FFA)."""
     batches: Literal["shuffled", "by-length"] = "shuffled"
     """Which trajectories share a step: any, or ones of similar length, which takes less padding."""
 
@@ -69,6 +64,11 @@ class TrainSection(Section):
         _require_one_length("train", self)
         if self.steps is None and self.epochs is None:
             raise ValueError("a round needs a length: set train.epochs or train.steps")
+        return self
+
+    @model_validator(mode="after")
+    def _allowed(self) -> "TrainSection":
+        require_options("train.options", LOSSES.variant(self.loss), self.options)
         return self
 
 

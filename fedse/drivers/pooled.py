@@ -15,7 +15,7 @@ from fedse.config.training import TrainSection
 from fedse.course import Course
 from fedse.drivers.sites import OpenSite, Sites
 from fedse.method.lessons import failures_for
-from fedse.method.site import Site
+from fedse.method.site import Site, course_in
 from fedse.protocol import Delivery, Question
 from fedse.seeds import seed_of
 from fedse.store.moments_folder import MomentsFolder
@@ -76,9 +76,9 @@ class Pooled:
         if not lessons:
             return None
         seed = seed_of(config.run.seed, "pooled", round)
-        settings, arc = self.for_all.train_in(round), self.for_all.arc_in(round)
+        settings = self.for_all.train_in(round)
         kept = self._moments.before(round) if settings.optimizer == "kept" else None
-        course = Course(arc, kept)
+        course = course_in(self.for_all, "", round)._replace(moments=kept)
         fitted = self._opened(clients[0]).fit(
             adapter, [*lessons, *failures], settings, seed, course
         )
@@ -101,9 +101,8 @@ class Pooled:
 
 
 def _for_all(config: Config) -> Config:
-    """The settings with the steps of all clients together, and the whole rank."""
-    clients = tuple(client.model_copy(update={"rank": None}) for client in config.clients)
-    changed: dict[str, Any] = {"clients": clients}
+    """The settings with the steps of all clients together."""
+    changed: dict[str, Any] = {}
     for name in ("train", "warmstart"):
         section = getattr(config, name)
         given = {key: getattr(section, key) for key in ("steps", "max_steps")}

@@ -16,7 +16,6 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from fedse.aggregate.factors import learned_part, travelling_spec, with_resting_factor
-from fedse.aggregate.outer import outer_step
 from fedse.aggregate.validate import load_checked
 from fedse.committed import Exclusion, ExclusionKind
 from fedse.drivers.round import OpenRound
@@ -220,9 +219,9 @@ class SecureRound:
         left = {*answers} - {*voters, *abstained}
         away = {n: Exclusion(client=n, kind="failed", reason=LEFT) for n in left}
         excluded = {**away, **{n: o for n, o in self._gone.items() if _counts(n, o, voters)}}
-        moments = self._run.moments(self._round.index - 1)
         return Merged(
-            *outer_step(self._current, adapter, moments, self._run.config.aggregate),
+            adapter,
+            (),
             voters=tuple(voters),
             abstained=tuple(sorted(abstained)),
             excluded=tuple(excluded[name] for name in sorted(excluded)),

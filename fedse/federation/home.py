@@ -85,6 +85,21 @@ class Home(NamedTuple):
         return self.path / AUTHORITY
 
 
+VARIANTS = (("aggregate", "type"), ("select", "type"), ("train", "loss"))
+"""Settings that may name code of another package."""
+
+
+def _require_entry_points(settings: Mapping[str, Any]) -> None:
+    """No setting names a module: a site does not import what a coordinator names."""
+    for section, key in VARIANTS:
+        name = str(settings.get(section, {}).get(key, ""))
+        if ":" in name:
+            raise ConfigError(
+                f"the invitation sets {section}.{key} = {name!r}, which names a module",
+                hint="ask for an invitation that names an entry point of an installed package",
+            )
+
+
 def agreed_config(
     invite: Invite, *, env: str, options: Mapping[str, Any], base: str | None
 ) -> Config:
@@ -92,6 +107,7 @@ def agreed_config(
     own = {"name": invite.site, "env": env, "options": dict(options)}
     others = [{"name": n, "env": ELSEWHERE} for n in invite.members if n != invite.site]
     model = {**invite.settings.get("model", {}), "base": _whole(base) if base else invite.base}
+    _require_entry_points(invite.settings)
     raw = {**invite.settings, "model": model, "clients": [own, *others]}
     config = parse_config(tomlkit.dumps(raw), f"settings in the invitation of {invite.site}")
     if config.run.name != invite.experiment or config.agreed_digest() != invite.agreed:

@@ -1,7 +1,8 @@
-"""What a fit learns from besides the lessons of the buffer: failures, if the loss can use them."""
+"""What a fit learns from besides the lessons of the buffer: failures, if the loss asks for them."""
 
 from fedse.config.schema import Config
 from fedse.store.buffer import Buffer
+from fedse.train.loss import loss_of
 from fedse.types import Trajectory
 
 
@@ -10,8 +11,8 @@ def failures_for(buffer: Buffer, config: Config, *, round: int, lessons: int) ->
 
     They are taken from the record of played games, so the buffer's lessons stay what they are.
     """
-    train = config.train_in(round)
-    if train.loss == "sft":
+    loss = loss_of(config.train, warm=round <= config.warmstart.rounds)
+    most = int(loss.failures * lessons)
+    if not most:
         return []
-    most = int(train.failures * lessons)
     return buffer.failures(config.run.name, round, config.buffer.history, most=most)

@@ -43,5 +43,5 @@ def settings_for(config: Config, lessons: int) -> TrainSection:
     train = config.train.model_copy(update=own)
     passes = math.ceil(config.personal.steps / math.ceil(lessons / train.batch))
     length = {"epochs": passes, "max_steps": config.personal.steps, "steps": None}
-    plain = {"optimizer": "fresh", "factors": "both", "loss": "sft"}
+    plain = {"optimizer": "fresh", "factors": "both", "loss": "sft", "options": {}}
     return train.model_copy(update={**length, **plain})

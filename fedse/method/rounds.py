@@ -7,18 +7,16 @@ Paper, one round: 1 reset to the global adapter, 2 explore, 3 filter, 4 accumula
 from collections.abc import Sequence
 
 from fedse.aggregate.merge import Vote, checked_vote
-from fedse.aggregate.outer import Moments, outer_step
-from fedse.aggregate.variants import AGGREGATES
+from fedse.aggregate.variants import AGGREGATES, State
 from fedse.committed import Exclusion
 from fedse.config.schema import Config
-from fedse.course import Course
 from fedse.errors import AdapterRejected
 from fedse.events import Emit
 from fedse.method.counts import count_episodes
 from fedse.method.lessons import failures_for
 from fedse.method.rollout import choose_games, require_sound
 from fedse.method.select import select_lessons
-from fedse.method.site import Answer, Merged, Site
+from fedse.method.site import Answer, Merged, Site, course_in
 from fedse.seeds import seed_of
 from fedse.types import Adapter, ClientUpdate, Trajectory
 
@@ -36,7 +34,7 @@ def client_round(
     explored = site.timer()
 
     emit("train.started", client=site.client, round=round, lessons=len(lessons))
-    train, course = config.train_in(round), Course(config.arc_in(round))
+    train, course = config.train_in(round), course_in(config, site.client, round)
     failures = failures_for(site.buffer, config, round=round, lessons=len(lessons))
     given = [*lessons, *failures] if failures else lessons
     # Where noise hides what was learned, it must also hide whether there was anything to learn.
@@ -81,7 +79,7 @@ def explore(
 
 
 def server_round(
-    current: Adapter, answers: Sequence[Answer], config: Config, *, moments: Moments = ()
+    current: Adapter, answers: Sequence[Answer], config: Config, *, moments: State = ()
 ) -> Merged:
     """The next global adapter; no bit of it depends on the order or on who was excluded."""
     votes: list[Vote] = []
@@ -94,9 +92,9 @@ def server_round(
             votes.append(checked_vote(client, read, stats.buffered, current, settings))
         except AdapterRejected as rejection:
             excluded.append(Exclusion(client=client, kind="rejected", reason=str(rejection)))
-    merged = AGGREGATES[settings.type](current, votes, settings=settings)
+    aggregator = AGGREGATES[settings.type](settings)
     return Merged(
-        *outer_step(current, merged, moments, settings),
+        *aggregator.apply(current, votes, moments or aggregator.init(current.spec)),
         voters=tuple(sorted(vote.client for vote in votes)),
         abstained=tuple(sorted(answer.client for answer in answers if answer.read is None)),
         excluded=tuple(sorted(excluded, key=lambda exclusion: exclusion.client)),

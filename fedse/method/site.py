@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from fedse.agent.policy import Policy
-from fedse.aggregate.outer import Moments
 from fedse.aggregate.validate import Payload
+from fedse.aggregate.variants import State
 from fedse.audit.game import Probe
 from fedse.committed import Exclusion
 from fedse.config.judging import SplitsSection
-from fedse.config.schema import ClientSection
+from fedse.config.schema import ClientSection, Config
 from fedse.config.training import TrainSection
 from fedse.course import Course
 from fedse.envs.base import Env, EnvFactory
@@ -102,11 +102,17 @@ class Merged(NamedTuple):
     """The next global adapter and whose work it is."""
 
     adapter: Adapter
-    moments: Moments
-    """What the outer optimiser remembers for the next round."""
+    moments: State
+    """What the aggregator remembers for the next round."""
     voters: tuple[str, ...]
     abstained: tuple[str, ...]
     excluded: tuple[Exclusion, ...]
+
+
+def course_in(config: Config, client: str, round: int) -> Course:
+    """Where in the experiment a client's fit of `round` stands."""
+    warm = round <= config.warmstart.rounds
+    return Course(config.arc_in(round), round=round, warm=warm, site=client)
 
 
 def tasks_of(

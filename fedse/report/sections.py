@@ -125,13 +125,10 @@ def _reading_of_outcomes(facts: RunFacts) -> str:
             "Each bar is one round of one client; this run keeps every episode that did not "
             "break, and a duplicate was in the buffer before."
         )
-    kept = {
-        "frontier": "successful, new and at the frontier",
-        "hindsight": "successful or relabelled, new",
-    }
+    select = facts.config.select.type
+    kept = "successful and new" if select == "success" else f"chosen by {select}, and new"
     return (
-        "Each bar is one round of one client from the bottom up: kept "
-        f"({kept.get(facts.config.select.type, 'successful and new')}), then what "
+        f"Each bar is one round of one client from the bottom up: kept ({kept}), then what "
         "was dropped as a repeated success (duplicate), failed, cut off or broken."
     )
 

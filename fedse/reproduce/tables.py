@@ -7,9 +7,12 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any, Literal, NamedTuple
 
+from fedse import plugins
 from fedse.config.file import parse_config
 from fedse.config.methods import METHODS, apply_method, with_settings
 from fedse.config.schema import Config
+from fedse.errors import ConfigError
+from fedse.plugins import package_of, plugin_names
 from fedse.reproduce.attackers import Attack
 
 World = Literal["five-worlds", "one-world", "related", "levels", "newcomer", "unequal"]
@@ -76,6 +79,12 @@ class Job(NamedTuple):
     attack: Attack | None = None
 
 
+GROUPS = {
+    "aggregate.type": plugins.AGGREGATES,
+    "select.type": plugins.SELECTS,
+    "train.loss": plugins.LOSSES,
+}
+"""Settings whose values other packages can add."""
 # The quick form does some of the same work and nothing else, so its figures are in the table too.
 QUICK_SEEDS = 1
 
@@ -83,6 +92,22 @@ QUICK_SEEDS = 1
 def arms_of(table: PinnedTable, *, quick: bool) -> list[TableArm]:
     """The arms of the table, or of its quick form."""
     return [arm for arm in table.arms if not quick or not table.quick or arm.label in table.quick]
+
+
+def require_arms(name: str, arms: Sequence[TableArm]) -> None:
+    """Everything that the arms use is installed; the error names the package that is not."""
+    lacking: dict[str, list[str]] = {}
+    for arm in arms:
+        for key, group in GROUPS.items():
+            variant = str(arm.settings.get(key, ""))
+            package = package_of(group, variant)
+            if package and variant not in plugin_names(group):
+                lacking.setdefault(package, []).append(arm.label)
+    for package, labels in lacking.items():
+        raise ConfigError(
+            f"table {name} needs the package {package} for {', '.join(labels)}",
+            hint=f"pip install {package}, or in a checkout: pip install -e plugins/{package}",
+        )
 
 
 def questions_of(table: PinnedTable, arms: list[TableArm]) -> list[Versus]:

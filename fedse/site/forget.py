@@ -19,6 +19,7 @@ from fedse.site.descent import Descent, descent_of
 from fedse.store.buffer import Buffer
 from fedse.store.erasure import Erasure, SubjectRows
 from fedse.store.outbox import LEAST_KEPT
+from fedse.train.loss import loss_of
 from fedse.types import Clock
 
 SEARCHED_BYTES = 1 << 26
@@ -65,7 +66,7 @@ def forget_subject(
 
 def look_for(subject: str, buffer: Buffer, home: Path, config: Config) -> Forgotten:
     """What is stored about `subject` and descends from it; nothing is changed."""
-    failures = config.train.loss != "sft"
+    failures = loss_of(config.train).failures > 0
     found, earlier = buffer.erasures.find(subject, failures=failures), buffer.erasures.of(subject)
     # What the site made since an earlier erasure was not made with it.
     before = float("inf") if found.rows else max((one.made for one in earlier), default=0.0)

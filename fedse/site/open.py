@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from fedse.adapters.base import base_path, spec_of
 from fedse.agent.policy import Beat, BeatingPolicy, Policy, no_beat
 from fedse.agent.prompt import Encoder
-from fedse.aggregate.ranks import at_rank, cut_down, filled_up
 from fedse.audit.game import Probe
 from fedse.config.file import check_command
 from fedse.config.schema import ClientSection, Config
@@ -29,7 +28,7 @@ from fedse.site.rehearsal import require_prompt_fits
 from fedse.site.resume import KeepInBuffer
 from fedse.store.buffer import Buffer
 from fedse.store.buffer_key import seal_for
-from fedse.types import Adapter, AdapterSpec, Fitted, Lazy, Trajectory
+from fedse.types import Adapter, Fitted, Lazy, Trajectory
 
 if TYPE_CHECKING:
     from fedse.train.lora import Trainer
@@ -57,12 +56,12 @@ def open_site(
     if buffer.outbox.newest(config.run.name) is None:  # once, as beginning an episode may be costly
         require_prompt_fits(make, encoder, config, member)
     make_policy = beating(policy_maker(config, path, spec, encoder, home), beat)
-    trainer = trainer_for(path, at_rank(spec, member.rank), config.trainer, beat)
+    trainer = trainer_for(path, spec, config.trainer, beat)
 
     def prepare(given: Sequence[Trajectory]) -> Sequence[Trajectory]:
         return Lazy(len(given), lambda place: encoder.tokenized(env.system_prompt, given[place]))
 
-    fit = fitting(trainer, prepare, spec, config)
+    fit = fitting(trainer, prepare, config)
     keep = KeepInBuffer(buffer, config, client, spec)
     play = recording(choose_play(env, encoder, keep, config, member, beat), buffer, config)
     tasks = partial(remaining_tasks, partial(tasks_of, env, member, config.splits), buffer)
@@ -95,13 +94,9 @@ def beating(make: MakePolicy, beat: Beat) -> MakePolicy:
 def fitting(
     trainer: "Trainer",
     prepare: Callable[[Sequence[Trajectory]], Sequence[Trajectory]],
-    spec: AdapterSpec,
     config: Config,
 ) -> Fit:
-    """Trains on prepared lessons, while an engine on the same GPU sleeps.
-
-    Adapters of the agreed rank are trained at the site's own rank, others as they are.
-    """
+    """Trains on prepared lessons, while an engine on the same GPU sleeps."""
 
     def fit(
         start: Adapter,
@@ -110,17 +105,15 @@ def fitting(
         seed: int,
         course: Course = Course(),  # noqa: B008  a value that nobody changes
     ) -> Fitted:
-        ours = start.spec.rank == spec.rank
         with engine_asleep(config.engine):
-            fitted = trainer.fit(
-                cut_down(start, trainer.spec) if ours else start,
+            return trainer.fit(
+                start,
                 prepare(lessons),
                 settings=settings,
                 context=config.rollout.context,
                 seed=seed,
                 course=course,
             )
-        return fitted._replace(adapter=filled_up(fitted.adapter, start.spec))
 
     return fit
 

@@ -41,7 +41,7 @@ class Lesson(NamedTuple):
     token_ids: tuple[int, ...]
     loss_mask: tuple[bool, ...]
     success: bool = True
-    """Whether the agent should do likewise; only `train.loss = "kto"` looks at it."""
+    """Whether the agent should do likewise; only losses that learn from failures look at it."""
 
 
 class Batch(NamedTuple):

@@ -14,13 +14,13 @@ from fedse.course import Course
 from fedse.errors import TrainError
 from fedse.seeds import seed_of
 from fedse.train.batch import Batches, Lesson, T, Tokenized, learned_tokens, lesson_of
-from fedse.train.kto import judge, kto_objective
 from fedse.train.launch import fit_in_processes
+from fedse.train.loss import FitContext, Loss, loss_of
 from fedse.train.moments import load_moments, save_moments
 from fedse.train.optimise import (
-    Objective,
     Share,
     StepTaken,
+    at_rest,
     likelihood,
     make_optimizer,
     take_steps,
@@ -37,8 +37,7 @@ REMEMBERED = 4096
 class Trainer:
     """Fits adapters on the process's base model, or in processes of their own.
 
-    `spec` is that of the adapters that are sent; moments are kept of no others. `beat` is called
-    with every step.
+    `beat` is called with every step.
     """
 
     def __init__(
@@ -78,53 +77,44 @@ class Trainer:
                 )
             order = self._order(start.spec, kept, settings, context, seed, course)
             return fit_in_processes(order, start, moments=course.moments, beat=self._beat)
-        model = self.model(start.spec)
-        load_adapter(model, start)
+        loss = loss_of(settings, warm=course.warm)
+        trained = loss.enters(start, course)
+        model = self.model(trained.spec)
+        load_adapter(model, trained)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed_of(seed, "fit"))
-            own = (settings, course, share, context, seed)
-            steps, moments = self._train(model, kept, *own)
+            how = FitContext(self.place, share, context, settings.batch, self._beat)
+            steps, moments = self._train(model, trained.spec, kept, loss, how, course, seed)
         last = steps[-last_pass(settings, lessons=len(kept), steps=len(steps)) :]
-        return _fitted(read_adapter(model, start.spec), steps, last, moments)
+        made = loss.leaves(read_adapter(model, trained.spec), start)
+        return _fitted(made, steps, last, moments)
 
     def _train(
         self,
         model: Any,
+        spec: AdapterSpec,
         kept: Sequence[Lesson],
-        settings: TrainSection,
+        loss: Loss,
+        how: FitContext,
         course: Course,
-        share: Share,
-        context: int,
         seed: int,
     ) -> tuple[list[StepTaken], bytes | None]:
         """The model is trained; the steps, and what AdamW remembers if that is kept."""
+        settings = loss.settings
         optimizer, keep = make_optimizer(model, settings), settings.optimizer == "kept"
         if keep and course.moments is not None:
-            load_moments(course.moments, optimizer, model, self.spec)
-
-        def train(lessons: Sequence[T], objective: Objective[T]) -> list[StepTaken]:
-            own = (settings, self.place, share, course.arc, optimizer)
-            batches = LearnableBatches(batches_of(lessons, settings, seed=seed), context)
-            return self._counted(take_steps(model, batches, *own, objective=objective))
-
+            load_moments(course.moments, optimizer, model, spec)
         if course.private:
             own = (settings, self.place, course.arc, optimizer)
             taken = self._counted(private_steps(model, kept, course.private, *own))
-        elif settings.loss == "kto":
-            # Each is compared with all others, so they are in memory together.
-            judged = judge(
-                model,
-                list(kept),
-                settings,
-                self.place,
-                context=context,
-                share=share,
-                beat=self._beat,
-            )
-            taken = train(judged, kto_objective(settings))
         else:
-            taken = train(kept, likelihood)
-        return taken, save_moments(optimizer, model, self.spec) if keep else None
+            given = loss.prepare(model, kept, how)
+            objective = loss.objective() or likelihood
+            batches = LearnableBatches(batches_of(given, settings, seed=seed), how.context)
+            with at_rest(model, lambda name: not loss.learns(name, course)):
+                options = (settings, self.place, how.share, course.arc, optimizer)
+                taken = self._counted(take_steps(model, batches, *options, objective=objective))
+        return taken, save_moments(optimizer, model, spec) if keep else None
 
     def _counted(self, steps: Iterable[StepTaken]) -> list[StepTaken]:
         """All steps, taken one after another, each with its beat."""
@@ -152,6 +142,9 @@ class Trainer:
             seed=seed,
             lessons=tuple(lessons),
             arc=course.arc,
+            round=course.round,
+            warm=course.warm,
+            site=course.site,
         )
 
     def model(self, spec: AdapterSpec | None = None) -> Any:

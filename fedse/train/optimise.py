@@ -3,7 +3,7 @@
 import inspect
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -121,11 +121,16 @@ def _take_steps(
             yield StepTaken(loss, tokens, sum(map(padded_tokens, pieces)))
 
 
+def resting_factor(model: Any, factors: str) -> AbstractContextManager[None]:
+    """Inside, A has no gradient if only B is learned; afterwards both have one again."""
+    return at_rest(model, lambda name: factors == "b" and ".lora_A." in name)
+
+
 @contextmanager
-def resting_factor(model: Any, factors: str) -> Iterator[None]:
-    """Inside, the factor that is not learned has no gradient; afterwards both have one again."""
-    resting = {"a": ".lora_B.", "b": ".lora_A."}.get(factors)
-    frozen = [p for name, p in model.named_parameters() if resting and resting in name]
+def at_rest(model: Any, rests: Callable[[str], bool]) -> Iterator[None]:
+    """Inside, the tensors of these names have no gradient; afterwards they have one again."""
+    named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    frozen = [parameter for name, parameter in named if rests(name)]
     for parameter in frozen:
         parameter.requires_grad_(False)
     try:

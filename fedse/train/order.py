@@ -23,6 +23,9 @@ class FitOrder(Record):
     seed: int
     lessons: tuple[Lesson, ...]
     arc: Arc = Arc()
+    round: int = 0
+    warm: bool = False
+    site: str = ""
 
 
 class FitFigures(Record):
@@ -66,7 +69,8 @@ class FitFolder(NamedTuple):
 
     def course(self, order: FitOrder) -> Course:
         """Where in the run the fit stands, and the moments it begins with."""
-        return Course(order.arc, _read_moments(self.path / "before.moments"))
+        moments = _read_moments(self.path / "before.moments")
+        return Course(order.arc, moments, order.round, order.warm, order.site)
 
     def write_fitted(self, fitted: Fitted) -> None:
         figures = FitFigures(

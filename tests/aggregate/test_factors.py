@@ -10,7 +10,6 @@ from fedse.aggregate.factors import (
     travelling_spec,
     with_resting_factor,
 )
-from fedse.config.aggregation import AggregateSection
 from fedse.config.schema import ClientSection, Config
 from fedse.config.training import TrainSection
 from fedse.errors import AdapterRejected
@@ -21,16 +20,13 @@ SPEC = toy_spec()
 A, B = (tensor.name for tensor in SPEC.tensors)
 
 
-def config(factors: str, **aggregate: object) -> Config:
-    return Config(
-        train=TrainSection(factors=factors),
-        aggregate=AggregateSection(**aggregate),
-        clients=(ClientSection(name="a", env="coin"),),
-    )
+def config(factors: str) -> Config:
+    clients = (ClientSection(name="a", env="coin"),)
+    return Config(train=TrainSection(factors=factors), clients=clients)
 
 
 def test_what_travels_is_what_is_ever_learned():
-    for factors, names in {"both": [A, B], "b": [B], "alternate": [A, B]}.items():
+    for factors, names in {"both": [A, B], "b": [B]}.items():
         sent = travelling_spec(SPEC, config(factors))
         assert [tensor.name for tensor in sent.tensors] == names
     assert travelling_spec(SPEC, config("both")) is SPEC
@@ -66,18 +62,3 @@ def test_a_whole_adapter_in_the_place_of_a_half_is_rejected():
     for wrong in (current.to_bytes(), sound[:-1], sound.replace(b"lora_B", b"lora_A"), b""):
         with pytest.raises(AdapterRejected):
             with_resting_factor(wrong, half, current)
-
-
-@pytest.mark.parametrize(
-    ("factors", "aggregate", "reason"),
-    [
-        ("a", {}, "learns nothing"),
-        ("b", {"type": "product"}, 'needs train.factors = "both"'),
-        ("alternate", {"outer": "nesterov"}, "the factor that rests"),
-        ("both", {"type": "product", "outer": "adam"}, 'needs aggregate.outer = "none"'),
-    ],
-)
-def test_what_would_move_the_resting_factor_is_refused(factors, aggregate, reason):
-    with pytest.raises(ValueError, match=reason):
-        config(factors, **aggregate)
-    assert isinstance(config("b", outer="nesterov"), Config)

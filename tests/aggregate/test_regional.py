@@ -28,7 +28,7 @@ CURRENT = toy_adapter(SPEC, 0)
 SETTINGS = [
     {"clip": clip, **more}
     for clip in ("none", "median")
-    for more in ({}, {"type": "weighted"}, {"step": 3.0}, {"step_rule": "fedexp"})
+    for more in ({}, {"type": "weighted"}, {"step": 3.0})
 ]
 RULES = pytest.mark.parametrize(
     "rule", SETTINGS, ids=lambda rule: "-".join(map(str, rule.values()))

@@ -1,5 +1,6 @@
-"""A third party's package adds environments, merges and select rules by being installed."""
+"""A third party's package adds environments, merges, losses and select rules by being installed."""
 
+import re
 import time
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from fedse.plugins import ENVS, Variants, plugin_names
 from fedse.store.buffer import Buffer
 from fedse.store.run import Run
 from fedse.testing import open_toy_site, toy_spec
+from fedse.train.loss import LOSSES
 
 SAMPLE = Path(__file__).parents[1] / "plugins"
 TEXT = """
@@ -45,7 +47,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_the_package_its_names_are_unknown():
-    with pytest.raises(ConfigError, match=r"select\.type must be one of 'success', 'all', '"):
+    with pytest.raises(ConfigError, match=r"select\.type must be one of 'success', 'all'"):
         parse_config(TEXT, "file")
     assert "sample-coin" not in plugin_names(ENVS)
 
@@ -86,9 +88,60 @@ def test_an_installed_rule_can_look_at_the_record(tmp_path: Path):
 def test_installed_variants_are_listed():
     assert "sample-coin" in fedse.env_names()
     assert fedse.make_env("sample-coin", {"tasks": 3}).name == "sample-coin"
-    assert list(AGGREGATES) == ["mean", "weighted", "product", "sample-first"]
+    assert list(AGGREGATES)[:2] == ["mean", "weighted"]
+    assert list(AGGREGATES)[-2:] == ["sample-first", "sample-nth"]
+    assert list(SELECTS)[:2] == ["success", "all"]
     assert list(SELECTS)[-2:] == ["sample-first-wins", "sample-short"]
-    assert len(SELECTS) == 6
+    assert next(iter(LOSSES)) == "sft"
+    assert list(LOSSES)[-1] == "sample-patient"
+    assert len(LOSSES) == len({*LOSSES})
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("nth", ["sample-nth", "fedse_sample:NTH"])
+def test_the_options_of_a_variant_are_its_own(tmp_path: Path, nth: str):
+    """By its entry point or as module:name; they are agreed on, and checked by its own model."""
+    second = TEXT.replace('"sample-first"', f'"{nth}"\noptions = {{ n = 2 }}')
+    first, other = parse_config(TEXT, "file"), parse_config(second, "file")
+    assert first.agreed_digest() != other.agreed_digest()
+    assert other.agreed_digest() != parse_config(second.replace("2 }", "1 }"), "x").agreed_digest()
+    for text, reason in (
+        (second.replace("n = 2", "m = 2"), "aggregate.options.m: Extra inputs are not permitted"),
+        (second.replace("n = 2", 'n = "2"'), "aggregate.options.n: Input should be a valid intege"),
+        (second + '[train]\nfactors = "b"\n', f'type = "{nth}" needs train.factors = "both"'),
+        (TEXT + "[train.options]\nbeta = 1\n", "train.options has no setting 'beta'"),
+    ):
+        with pytest.raises(ConfigError, match=re.escape(reason)):
+            parse_config(text, "file")
+    with Run(tmp_path, other, toy_spec(), clock=time.time) as run:
+        run_local(run, open_site=open_toy_site)
+        assert list(run.results())[-1].voters == ("a", "b")
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_loss_gets_as_many_failures_as_it_asks_for(tmp_path: Path):
+    """The toy trainer takes one step per lesson, failures included."""
+    found = {}
+    for asked in (0.0, 0.25, 9.0):
+        loss = f'[train]\nloss = "sample-patient"\noptions = {{ failures = {asked} }}\n'
+        config = parse_config(TEXT.replace("[select]", loss + "[select]"), "file")
+        with Run(tmp_path / str(asked), config, toy_spec(), clock=time.time) as run:
+            run_local(run, open_site=open_toy_site)
+            stats = list(run.results())[-1].stats["a"]
+            found[asked] = (stats.steps - stats.buffered, stats.buffered)
+    assert found[0.0][0] == 0
+    assert found[0.25][0] == found[0.25][1] // 4 > 0
+    assert found[9.0][0] > found[0.25][0]
+
+
+def test_what_cannot_be_imported_is_named():
+    for name, reason in (
+        ("no_such_module:merge", "No module named 'no_such_module'"),
+        ("fedse.aggregate.merge:no_such", "no_such"),
+    ):
+        text = TEXT.replace("sample-short", "all").replace("sample-first", name)
+        with pytest.raises(ConfigError, match=reason):
+            parse_config(text, "file")
 
 
 def test_a_built_in_name_cannot_be_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
@@ -99,7 +152,7 @@ def test_a_built_in_name_cannot_be_taken(monkeypatch: pytest.MonkeyPatch, tmp_pa
         "[fedse.aggregates]\nmean = os:system\nbroken = no_such_module:merge\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert AGGREGATES["mean"].__module__ == "fedse.aggregate.merge"
+    assert AGGREGATES["mean"].__module__ == "fedse.aggregate.variants"
     assert list(AGGREGATES).count("mean") == 1
     with pytest.raises(MachineError, match=r"plugin 'broken' of fedse.aggregates"):
         AGGREGATES["broken"]

@@ -23,6 +23,8 @@ from fedse.events import Observer
 from fedse.store.buffer import Buffer
 from fedse.store.run import Run
 from fedse.testing import open_toy_site, toy_spec
+from fedse.train.loss import Loss
+from tests.toys.aggregators import ONE
 
 COIN = "fedse.testing:CoinWorld"
 CONFIG = Config(
@@ -50,15 +52,16 @@ def test_a_method_changes_its_own_settings_only(name: str):
 
 
 def test_where_nothing_is_averaged_nothing_is_stepped_beyond():
-    far = with_settings(CONFIG, {"aggregate.step": 3.0, "aggregate.outer": "nesterov"})
+    far = with_settings(CONFIG, {"aggregate.step": 3.0, "aggregate.type": ONE})
     steps = {
-        name: {(c.aggregate.step, c.aggregate.outer) for c in apply_method(far, name)}
+        name: {(c.aggregate.step, c.aggregate.type) for c in apply_method(far, name)}
         for name in METHODS
     }
     alone = {"local-static", "local-evolve", "central-static", "central-evolve"}
     assert alone < set(METHODS)
-    still, moving = (1.0, "none"), (3.0, "nesterov")
-    assert steps == {name: {still if name in alone else moving} for name in METHODS}
+    still, moving = (1.0, "mean"), (3.0, ONE)
+    assert steps.pop("weighted") == {(3.0, "weighted")}
+    assert steps == {name: {still if name in alone else moving} for name in steps}
 
 
 def test_alone_means_one_experiment_per_client():
@@ -133,8 +136,14 @@ def test_who_learns_for_all_keeps_the_moments_and_a_round_done_again_begins_alik
     assert run_of(tmp_path / "stopped", config).adapter(3).digest == final
 
 
+class HalfFailures(Loss):
+    """Learns from one failure for two lessons."""
+
+    failures = 0.5
+
+
 def test_pooled_clients_learn_from_everybodys_failures_too(tmp_path: Path):
-    options = {"buffer.pooled": True, "train.loss": "kto", "train.failures": 0.5}
+    options = {"buffer.pooled": True, "train.loss": f"{__name__}:HalfFailures"}
     run = run_of(tmp_path, with_settings(CONFIG, options))
     last = list(run.results())[-1].stats.values()
     lessons, lost = sum(s.buffered for s in last), 0

@@ -17,10 +17,9 @@ PRIVATE = Config.model_validate(
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"train.loss": "kto"}, "depends on others"),
+        ({"train.loss": "fedse.train.loss:Loss"}, "depend on others"),
         ({"train.batches": "by-length"}, "random sample"),
-        ({"select.type": "frontier"}, "one unit decides"),
-        ({"select.type": "hindsight"}, "one unit decides"),
+        ({"select.type": "fedse.method.select:successes"}, "one unit decides"),
         ({"aggregate.type": "weighted"}, "the weight is a count"),
         ({"buffer.pooled": True}, "buffer.pooled"),
         ({"trainer.processes": 2}, "trainer.processes"),

@@ -32,4 +32,4 @@ def test_the_pages_entry_points_name_the_groups_there_are():
 
     (text,) = [text for kind, text in BLOCKS if kind == "toml"]
     groups = tomllib.loads(text)["project"]["entry-points"]
-    assert set(groups) == {plugins.ENVS, plugins.AGGREGATES, plugins.SELECTS}
+    assert set(groups) == {plugins.ENVS, plugins.AGGREGATES, plugins.LOSSES, plugins.SELECTS}

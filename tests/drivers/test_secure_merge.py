@@ -349,7 +349,6 @@ def test_nothing_that_the_server_gets_is_an_adapter(tmp_path: Path):
     [
         ({"aggregate.clip": "median"}, 'aggregate.clip = "none"'),
         ({"aggregate.type": "weighted"}, 'aggregate.type = "mean"'),
-        ({"aggregate.step_rule": "fedexp"}, 'aggregate.step_rule = "fixed"'),
         ({"aggregate.goal": 4}, "aggregate.goal = 0"),
         ({"gate.episodes": 4, "splits.validation": 0.2}, "gate.liars = 0"),
         ({"buffer.pooled": True}, "buffer.pooled = false"),

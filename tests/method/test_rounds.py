@@ -6,18 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from fedse.config.judging import EvalSection
 from fedse.config.schema import BufferSection, ClientSection, Config, RolloutSection
-from fedse.config.training import TrainSection, WarmstartSection
+from fedse.config.training import TrainSection
 from fedse.course import Course
 from fedse.events import silent
 from fedse.method.evaluate import client_eval
 from fedse.method.rollout import Game
 from fedse.method.rounds import client_round
 from fedse.method.site import Site
-from fedse.site.open import add_demonstrations
 from fedse.testing import open_toy_site, toy_adapter, toy_spec
 from fedse.types import Adapter, Fitted, Trajectory
 
@@ -111,32 +109,3 @@ def test_who_has_nothing_to_learn_from_is_not_trained_and_has_no_vote(tmp_path: 
     watched = Watched(tmp_path, idle)
     assert watched.round(1) is None
     assert watched.fits == []
-
-
-def test_only_kto_learns_from_failures_and_not_before_it_explores(tmp_path: Path):
-    plain = CONFIG.model_copy(update={"buffer": BufferSection()})
-    for loss, warm, failures in (("sft", 0, False), ("kto", 0, True), ("kto", 1, False)):
-        changes = {
-            "train": TrainSection(loss=loss, failures=0.5),
-            "warmstart": WarmstartSection(rounds=warm),
-            "buffer": BufferSection(demonstrations=3),
-        }
-        watched = Watched(tmp_path / f"{loss}{warm}", plain.model_copy(update=changes))
-        add_demonstrations(watched.site, watched.config)
-        watched.round(1)
-        ((_, lessons, _),) = watched.fits
-        lost = [lesson for lesson in lessons if not lesson.success]
-        assert bool(lost) == failures
-        assert len(lost) <= 0.5 * (len(lessons) - len(lost))
-        assert {lesson.outcome for lesson in lost} <= {"failure"}
-        assert {lesson.task.split for lesson in lessons} == {"train"}
-        assert all(lesson.success for lesson in watched.site.buffer.lessons("run", 1))
-
-
-def test_kto_needs_the_failures_on_record():
-    with pytest.raises(ValidationError, match=r"needs buffer\.keep_played = true"):
-        Config(
-            train=TrainSection(loss="kto"),
-            buffer=BufferSection(keep_played=False),
-            clients=CLIENTS,
-        )

@@ -22,16 +22,17 @@ from fedse.store.gc import Freed, collect_run
 from fedse.store.run import Run
 from fedse.testing import toy_adapter, toy_spec
 from fedse.types import ClientStats
+from tests.toys.aggregators import ONE, TWO
 
 SPEC = toy_spec()
 ROUNDS = 6
 
 
-def config(*, keep: int = 0, outer: str = "none") -> Config:
+def config(*, keep: int = 0, merge: str = "mean") -> Config:
     return Config(
         run=RunSection(rounds=ROUNDS),
         eval=EvalSection(episodes=0),
-        aggregate=AggregateSection(outer=outer),
+        aggregate=AggregateSection(type=merge),
         storage=StorageSection(rounds=keep),
         clients=tuple(ClientSection(name=name, env="maze") for name in "ab"),
     )
@@ -90,33 +91,33 @@ def test_where_the_disk_has_no_links_there_are_two_files(
     assert not (tmp_path / "out" / WEIGHTS).samefile(blob)
 
 
-@pytest.mark.parametrize("outer", ["none", "nesterov", "adam"])
+@pytest.mark.parametrize("merge", ["mean", ONE, TWO])
 @pytest.mark.parametrize(("keep", "kept"), [(0, range(7)), (2, (0, 5, 6)), (4, (0, 3, 4, 5, 6))])
-def test_the_newest_rounds_and_the_first_adapter_are_kept(tmp_path: Path, outer, keep, kept):
-    settings = config(keep=keep, outer=outer)
+def test_the_newest_rounds_and_the_first_adapter_are_kept(tmp_path: Path, merge, keep, kept):
+    settings = config(keep=keep, merge=merge)
     go_on(tmp_path, settings)
     with closing(opened(tmp_path, settings)) as run:
         assert run.kept_rounds() == list(kept)
         assert exports(tmp_path) == [index for index in kept if index]
-        moments = {"none": 0, "nesterov": 1, "adam": 2}[outer]
+        moments = {"mean": 0, ONE: 1, TWO: 2}[merge]
         assert len(run.moments(ROUNDS)) == moments
         if keep:
             assert len(list((tmp_path / "blobs").iterdir())) == len(kept) + moments
     assert verify_ledger(tmp_path / FILE).finding is None
 
 
-@pytest.mark.parametrize("outer", ["none", "nesterov", "adam"])
+@pytest.mark.parametrize("merge", ["mean", ONE, TWO])
 @pytest.mark.parametrize("stop", range(ROUNDS))
 def test_a_run_that_forgets_and_is_killed_ends_where_an_undisturbed_one_does(
-    tmp_path: Path, outer: str, stop: int
+    tmp_path: Path, merge: str, stop: int
 ):
-    go_on(tmp_path / "whole", config(outer=outer))
-    settings = config(keep=2, outer=outer)
+    go_on(tmp_path / "whole", config(merge=merge))
+    settings = config(keep=2, merge=merge)
     go_on(tmp_path / "cut", settings, until=stop)
     with closing(opened(tmp_path / "cut", settings)) as run:
         collect_run(run, rounds=2, answers=2, dry_run=False)
     go_on(tmp_path / "cut", settings)
-    assert digests(tmp_path / "cut", settings) == digests(tmp_path / "whole", config(outer=outer))
+    assert digests(tmp_path / "cut", settings) == digests(tmp_path / "whole", config(merge=merge))
     assert verify_ledger(tmp_path / "cut" / FILE).finding is None
 
 

@@ -18,21 +18,11 @@ import torch
 from fedse.adapters.base import adapter_spec, base_path, initial_adapter
 from fedse.adapters.peft_folder import export_adapter
 from fedse.agent.loaded import load_base, prepare_torch
-from fedse.aggregate.ranks import at_rank, filled_up
-from fedse.config.schema import (
-    AggregateSection,
-    BufferSection,
-    ClientSection,
-    Config,
-    ModelSection,
-    RolloutSection,
-)
 from fedse.config.training import TrainSection
 from fedse.course import LEVEL, Arc, Course
 from fedse.envs.base import make_env
 from fedse.errors import TrainError
 from fedse.method.rollout import choose_games, demonstrate
-from fedse.site.open import open_site
 from fedse.train.batch import IGNORED, agent_loss, make_batch
 from fedse.train.lora import load_adapter, read_adapter, trainer_for
 from fedse.types import Adapter
@@ -224,40 +214,6 @@ def test_the_exported_folder_is_plain_peft(tmp_path: Path):
     ids = torch.tensor([[7, 8, 9, 10, 11, 12]])
     with torch.inference_mode():
         assert torch.equal(loaded(input_ids=ids).logits, ours(input_ids=ids).logits)
-
-
-def test_a_lower_rank_filled_up_with_zeros_is_the_same_model():
-    small = at_rank(SPEC, 2)
-    adapter = Adapter(small, 0.1 * torch.randn(small.size).numpy())
-    ids = torch.tensor([[7, 8, 9, 10, 11, 12]])
-    logits = []
-    for one in (adapter, filled_up(adapter, SPEC), initial_adapter(SPEC, seed=0)):
-        model = trainer_for(PATH, one.spec).model()
-        load_adapter(model, one)
-        with torch.inference_mode():
-            logits.append(model(input_ids=ids).logits)
-    assert torch.allclose(logits[0], logits[1], atol=1e-4)
-    assert not torch.allclose(logits[0], logits[2], atol=1e-2)
-
-
-def test_a_site_trains_at_its_own_rank_and_answers_in_the_agreed_layout(tmp_path: Path):
-    config = Config(
-        model=ModelSection(rank=4, alpha=8),
-        aggregate=AggregateSection(type="product"),
-        rollout=RolloutSection(context=512, new_tokens=6),
-        buffer=BufferSection(demonstrations=4),
-        clients=(ClientSection(name="a", env="maze", options={"prompt": "short"}, rank=2),),
-    )
-    site = open_site(config, "a", tmp_path, clock=lambda: 0.0)
-    start = initial_adapter(site.spec, seed=0)
-    taught = list(site.buffer.lessons("run", 0))
-    found = site.fit(start, taught, TrainSection(lr=2e-3, max_steps=2), 1).adapter
-    site.buffer.close()
-    assert found.spec == start.spec == SPEC
-    for name, tensor in found.tensors().items():
-        by_rank = tensor if "lora_A" in name else tensor.T
-        assert by_rank[:2].any()
-        assert not by_rank[2:].any()
 
 
 def test_a_fit_counts_its_tokens():

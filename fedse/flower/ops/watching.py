@@ -13,7 +13,7 @@ from fedse.store.lock import is_locked
 from fedse.store.run_folder import run_config
 from fedse.store.space import SPARE_BYTES, Need, RoomWatch
 
-# A round stores its adapter and up to two moments of the outer optimiser.
+# A round stores its adapter and what its aggregator remembers, as much as two more adapters.
 ROUND_ADAPTERS = 3
 # A SuperLink that is asked how it is does not answer at all; a busy one takes seconds.
 UNHEALTHY_SECONDS, PROBE_SECONDS = 120.0, 15.0

@@ -1,8 +1,12 @@
-"""A third party's package: one environment, one way to merge, one rule for what is learned from."""
+"""A third party's package: one environment, two ways to merge, two select rules, one loss."""
 
 from collections.abc import Sequence
 
+from pydantic import BaseModel
+
 import fedse
+from fedse.extend.learning import Loss, TrainSection
+from fedse.extend.merging import Aggregator, WithOptions, stateless
 from fedse.testing import CoinWorld
 
 
@@ -14,6 +18,7 @@ class SampleCoin(CoinWorld):
         self.name = "sample-coin"
 
 
+@stateless
 def first_voter(
     current: fedse.Adapter, votes: Sequence[fedse.Vote], *, settings: fedse.AggregateSection
 ) -> fedse.Adapter:
@@ -21,6 +26,39 @@ def first_voter(
     if not votes:
         return current
     return min(votes, key=lambda vote: vote.client).load()
+
+
+class NthOptions(BaseModel, extra="forbid"):
+    """`aggregate.options` of the n-th voter."""
+
+    n: int = 1
+
+
+def nth_voter(settings: fedse.AggregateSection, options: NthOptions) -> Aggregator:
+    """The adapter of the n-th voter by name."""
+
+    def merge(
+        current: fedse.Adapter, votes: Sequence[fedse.Vote], *, settings: fedse.AggregateSection
+    ) -> fedse.Adapter:
+        return sorted(votes, key=lambda vote: vote.client)[options.n - 1].load()
+
+    return stateless(merge)(settings)
+
+
+NTH = WithOptions(nth_voter, NthOptions, {"train.factors": "both"})
+
+
+class Patient(Loss):
+    """Maximum likelihood that asks for failures too."""
+
+    class Options(BaseModel, extra="forbid"):
+        """`train.options`."""
+
+        failures: float = 2.0
+
+    def __init__(self, settings: TrainSection) -> None:
+        super().__init__(settings)
+        self.failures = self.Options.model_validate(settings.options).failures
 
 
 def short_successes(played: Sequence[fedse.Trajectory]) -> tuple[fedse.Trajectory, ...]:

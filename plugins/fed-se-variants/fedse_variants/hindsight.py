@@ -5,17 +5,35 @@ is started, the same actions are taken, and if they succeed, the episode with wh
 answered is the lesson. So a relabelled episode is what an agent with that goal would have seen.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from fedse.envs.base import Env, HindsightEnv
-from fedse.errors import EnvError, boundary
-from fedse.method.site import Site
-from fedse.types import Task, Trajectory, Turn
+from fedse.extend.selecting import (
+    Env,
+    EnvError,
+    HindsightEnv,
+    OwnRecord,
+    Task,
+    Trajectory,
+    Turn,
+    boundary,
+    everything,
+)
+
+
+def hindsight(played: Sequence[Trajectory], *, record: OwnRecord) -> tuple[Trajectory, ...]:
+    """Successes, and the other episodes under a goal they did reach, where the world can name one.
+
+    Source: hindsight experience replay (arXiv 1707.01495), for language agents AgentHER
+    (arXiv 2603.21357).
+    """
+    with relabeller(record) as relabel:
+        lessons = [e if e.success else relabel(e) for e in everything(played)]
+    return tuple(lesson for lesson in lessons if lesson is not None)
 
 
 @contextmanager
-def relabeller(site: Site) -> Iterator[Callable[[Trajectory], Trajectory | None]]:
+def relabeller(record: OwnRecord) -> Iterator[Callable[[Trajectory], Trajectory | None]]:
     """Relabels the client's failed episodes while it is open; none where its world cannot.
 
     The environment is made when it is first needed, as that may be costly.
@@ -24,8 +42,8 @@ def relabeller(site: Site) -> Iterator[Callable[[Trajectory], Trajectory | None]
 
     def relabel(episode: Trajectory) -> Trajectory | None:
         if not opened:
-            made = site.make_env()
-            opened.append((made, allowed_tasks(made, site)))
+            made = record.make_env()
+            opened.append((made, allowed_tasks(made, record.tasks)))
         env, allowed = opened[0]
         return relabelled(episode, env, allowed) if isinstance(env, HindsightEnv) else None
 
@@ -37,11 +55,11 @@ def relabeller(site: Site) -> Iterator[Callable[[Trajectory], Trajectory | None]
                 env.close()
 
 
-def allowed_tasks(env: Env, site: Site) -> Callable[[Task], bool]:
+def allowed_tasks(env: Env, own: Sequence[Task]) -> Callable[[Task], bool]:
     """No task of the test split, and no training task that is not in the client's own part."""
     with boundary(EnvError, f"{env.name}.tasks"):
         held_out = {task.id for task in env.tasks("test")}
-        others = set(env.tasks("train")) - set(site.tasks("train"))
+        others = set(env.tasks("train")) - set(own)
     return lambda task: task.split == "train" and task.id not in held_out and task not in others
 
 

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedse.aggregate.step import Spread, step_length
 from fedse.config.aggregation import AggregateSection
 from fedse.config.schema import ClientSection, Config
 from fedse.method.rounds import server_round
 from fedse.method.site import Answer
 from fedse.testing import toy_adapter, toy_spec
 from fedse.types import Adapter, ClientStats
+from fedse_variants.fedexp import Spread, step_length
 
 SPEC = toy_spec()
 CURRENT = toy_adapter(SPEC, 0)
-FEDEXP = {"clip": "none", "step_rule": "fedexp", "step_max": 1e6}
+FEDEXP = {"clip": "none", "type": "fedexp", "most": 1e6}
 
 
 def merged(current: Adapter, votes: Sequence[Adapter], **settings: object) -> Adapter:
@@ -28,7 +28,8 @@ def merged(current: Adapter, votes: Sequence[Adapter], **settings: object) -> Ad
 
 def config(**settings: object) -> Config:
     clients = (ClientSection(name="a", env="coin"),)
-    return Config(clients=clients, aggregate=AggregateSection(**settings))
+    options = {key: settings.pop(key) for key in ("of", "most") if key in settings}
+    return Config(clients=clients, aggregate=AggregateSection(options=options, **settings))
 
 
 def answers(votes: Sequence[Adapter]) -> list[Answer]:
@@ -53,7 +54,7 @@ EXACT = {
     "of two lengths": ([(8,), (0, 2)], {}, (4, 1)),
     "almost opposite": ([(16,), (-12,)], {}, (50,)),
     "no less than the step that is set": ([(4,), (4,)], {"step": 2.0}, (8,)),
-    "no more than the bound": ([(16,), (-12,)], {"step_max": 2.0}, (4,)),
+    "no more than the bound": ([(16,), (-12,)], {"most": 2.0}, (4,)),
     "after clipping": ([(8,), (0, 2)], {"clip": "median"}, (1, 1)),
 }
 
@@ -65,8 +66,8 @@ def test_the_step_is_that_of_the_published_formula(steps, settings, result):
 
 
 def test_updates_that_cancel_go_no_further_than_the_bound():
-    assert step_length(AggregateSection(**FEDEXP), lambda: Spread(1.0, 0.0)) == 1e6
-    assert step_length(AggregateSection(**FEDEXP), lambda: Spread(0.0, 0.0)) == 1.0
+    assert step_length(Spread(1.0, 0.0), least=1.0, most=1e6) == 1e6
+    assert step_length(Spread(0.0, 0.0), least=1.0, most=1e6) == 1.0
     assert merged(ZERO, moved([(4,), (-4,)]), **FEDEXP).vector.tolist() == ZERO.vector.tolist()
 
 
@@ -108,7 +109,7 @@ def test_weights_weigh_the_squares_as_they_weigh_the_mean():
         answer._replace(stats=ClientStats(buffered=lessons))
         for answer, lessons in zip(answers(moved([(8,), (0, 2)])), (3, 1), strict=True)
     ]
-    settings = config(**{**FEDEXP, "type": "weighted", "step": 0.001})
+    settings = config(**{**FEDEXP, "of": "weighted", "step": 0.001})
     step = 49 / (2 * 36.25)
     found = server_round(ZERO, told, settings).adapter.vector[:2]
     assert found == pytest.approx([6 * step, 0.5 * step])

@@ -7,13 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedse.aggregate.outer import outer_step
+from fedse.aggregate.merge import Vote
+from fedse.aggregate.variants import AGGREGATES, Aggregated, State
 from fedse.config.aggregation import AggregateSection
 from fedse.config.schema import ClientSection, Config
 from fedse.method.rounds import server_round
 from fedse.method.site import Answer
 from fedse.testing import toy_adapter, toy_spec
 from fedse.types import Adapter, ClientStats
+from fedse_variants.outer import ADAM, NESTEROV, AdamOptions, OuterOptions
 from tests.needs import needs
 
 SPEC = toy_spec()
@@ -21,8 +23,17 @@ BOTH = pytest.mark.parametrize("outer", ["nesterov", "adam"])
 seeds = st.lists(st.integers(1, 10**6), min_size=1, max_size=5, unique=True)
 
 
-def settings(outer: str, **others: object) -> AggregateSection:
-    return AggregateSection(outer=outer, clip="none", **others)
+def settings(outer: str, **options: object) -> AggregateSection:
+    return AggregateSection(type=outer, clip="none", options=options)
+
+
+def outer_step(
+    current: Adapter, merged: Adapter, state: State, settings: AggregateSection
+) -> Aggregated:
+    """One round of the aggregator in which `merged` is the only vote."""
+    aggregator = AGGREGATES[settings.type](settings)
+    vote = Vote("a", lambda: merged)
+    return aggregator.apply(current, [vote], state or aggregator.init(current.spec))
 
 
 def filled(value: float) -> Adapter:
@@ -31,7 +42,7 @@ def filled(value: float) -> Adapter:
 
 def test_nesterov_is_the_recursion_of_diloco():
     """lr 0.5, m 0.5, updates of 4: v = 4, 6, 7 and moves of 0.5 * (4 + v / 2) = 3, 3.5, 3.75."""
-    options = settings("nesterov", outer_lr=0.5, outer_momentum=0.5)
+    options = settings("nesterov", lr=0.5, momentum=0.5)
     here, moments, seen = filled(0), (), []
     for _ in range(3):
         there = Adapter(SPEC, here.vector + np.float32(4))
@@ -64,7 +75,7 @@ def test_nesterov_is_torchs():
 
 def test_adam_is_the_recursion_of_fedadam():
     """m = 2, 3 and v = 4, 7 for updates of 4; moves of m / (sqrt(v) + 2)."""
-    options = settings("adam", outer_lr=1.0, outer_momentum=0.5, outer_decay=0.75, outer_floor=2.0)
+    options = settings("adam", lr=1.0, momentum=0.5, decay=0.75, floor=2.0)
     here, moments = outer_step(filled(0), filled(4), (), options)
     assert (here.vector[0], [m.vector[0] for m in moments]) == (0.5, [2.0, 4.0])
     here, moments = outer_step(filled(0), filled(4), moments, options)
@@ -76,13 +87,33 @@ def test_adam_is_the_recursion_of_fedadam():
 def test_without_momentum_at_rate_one_nesterov_is_the_mean(seed: int):
     """So one client, or equal ones, merge to themselves bit for bit."""
     current, vote = toy_adapter(SPEC, 0), toy_adapter(SPEC, seed)
-    still = settings("nesterov", outer_lr=1.0, outer_momentum=0.0)
+    still = settings("nesterov", lr=1.0, momentum=0.0)
     assert outer_step(current, vote, (), still).adapter.digest == vote.digest
 
 
-def test_without_an_optimiser_it_is_the_merge_itself():
-    one, two = toy_adapter(SPEC, 1), toy_adapter(SPEC, 2)
-    assert outer_step(one, two, (), settings("none")) == (two, ())
+def test_what_it_takes_for_its_gradient_can_be_another_merge():
+    """Of four updates at right angles FedExP goes twice as far as their mean."""
+    steps = np.zeros((4, SPEC.size), dtype=np.float32)
+    np.fill_diagonal(steps, 4)
+    votes = [Vote(f"c{i}", lambda i=i: Adapter(SPEC, steps[i])) for i in range(4)]
+    still = {"lr": 1.0, "momentum": 0.0}
+    for of, moved in (("mean", 1.0), ("weighted", 1.0), ("fedexp", 2.0)):
+        aggregator = AGGREGATES["nesterov"](settings("nesterov", of=of, **still))
+        found = aggregator.apply(filled(0), votes, aggregator.init(SPEC)).adapter
+        assert found.vector[:4].tolist() == [moved] * 4
+
+
+def test_it_remembers_zeros_before_the_first_round():
+    for make, count in ((NESTEROV, 1), (ADAM, 2)):
+        state = make(AggregateSection()).init(SPEC)
+        assert [m.vector.tolist() for m in state] == [[0.0] * SPEC.size] * count
+
+
+def test_unknown_options_are_refused():
+    for outer, wrong in (("nesterov", {"decay": 0.5}), ("adam", {"momentum": 1.0})):
+        with pytest.raises(ValueError, match=rf"aggregate\.options\.{next(iter(wrong))}: "):
+            settings(outer, **wrong)
+    assert (OuterOptions().lr, AdamOptions().lr) == (0.7, 1e-3)
 
 
 @BOTH

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedse.aggregate.low_rank import layers_of, nearest_product
 from fedse.aggregate.merge import Vote
-from fedse.aggregate.product import product
 from fedse.config.aggregation import AggregateSection
 from fedse.testing import toy_adapter, toy_spec
 from fedse.types import Adapter
+from fedse_variants.low_rank import layers_of, nearest_product
+from fedse_variants.product import ProductOptions, product
 
 SPEC = toy_spec(rank=2, inputs=7, outputs=5)
 CURRENT = toy_adapter(SPEC, 0)
@@ -29,8 +29,10 @@ def whole(adapter: Adapter) -> np.ndarray:
 def merged(votes: Sequence[Adapter], names: Sequence[str] = (), **settings: object) -> Adapter:
     labels = names or [f"client-{i}" for i in range(len(votes))]
     told = [Vote(name, lambda vote=vote: vote) for name, vote in zip(labels, votes, strict=True)]
-    options = AggregateSection(**{"type": "product", "clip": "none", **settings})
-    return product(CURRENT, told, settings=options)
+    own = {key: settings.pop(key) for key in ("rule", "most") if key in settings}
+    options = ProductOptions(step=own.get("rule", "fixed"), most=own.get("most", 10.0))
+    given = AggregateSection(**{"type": "product", "clip": "none", **settings})
+    return product(CURRENT, told, settings=given, options=options)
 
 
 def votes(seed_list: Sequence[int], spec=SPEC) -> list[Adapter]:
@@ -121,7 +123,7 @@ def test_fedexp_measures_the_products(seed_list: list[int]):
     squares = np.mean([np.sum((one - here) ** 2) for one in products])
     step = max(1.0, squares / (2 * np.sum(mean**2)))
     goal = here + step * mean
-    found = whole(merged(votes(seed_list), step_rule="fedexp", step_max=1e6))
+    found = whole(merged(votes(seed_list), rule="fedexp", most=1e6))
     assert np.linalg.norm(found - truncated(goal, SPEC.rank)) <= 1e-4 * np.linalg.norm(goal)
 
 

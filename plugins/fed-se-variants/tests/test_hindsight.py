@@ -1,6 +1,5 @@
 """A relabelled failure is a success of another training task, word for word as it is played."""
 
-from collections.abc import Callable
 from functools import partial
 from random import Random
 
@@ -10,10 +9,11 @@ from hypothesis import strategies as st
 
 from fedse.envs.base import ExpertEnv, HindsightEnv, make_env
 from fedse.errors import EnvError
-from fedse.method.hindsight import allowed_tasks, play_again, relabelled
 from fedse.method.rollout import Game, scripted_episode
+from fedse.method.select import OwnRecord
 from fedse.testing import CoinWorld
 from fedse.types import Split, Task, Trajectory, Turn
+from fedse_variants.hindsight import allowed_tasks, hindsight, play_again, relabelled
 from tests.needs import needs
 
 needs("minigrid")
@@ -27,13 +27,6 @@ SHORT = {name: {**options, "prompt": "short"} for name, options in WORLDS.items(
 SHORT["webshop"]["copying"] = False
 # Of 40 clumsy games, how many failed, and how many of those reached another goal.
 COUNTED = {"babyai": (14, 12), "textcraft": (15, 9), "webshop": (15, 4)}
-
-
-class Tasks:
-    """Of a site only its training tasks: every n-th of all."""
-
-    def __init__(self, env: ExpertEnv, part: int = 1) -> None:
-        self.tasks: Callable[[Split], list[Task]] = lambda split: list(env.tasks(split))[::part]
 
 
 def clumsy(env: ExpertEnv, split: Split, seed: int, *, skill: float) -> Trajectory:
@@ -69,7 +62,7 @@ def assert_replays(found: Trajectory, env: HindsightEnv) -> None:
 @pytest.mark.parametrize("name", WORLDS)
 def test_some_failures_have_something_to_teach(name: str):
     env = make_env(name, WORLDS[name])
-    allowed = allowed_tasks(env, Tasks(env))
+    allowed = allowed_tasks(env, env.tasks("train"))
     lost = failures(name, "train")
     found = [f for episode in lost if (f := relabelled(episode, env, allowed))]
     assert (len(lost), len(found)) == COUNTED[name]
@@ -82,7 +75,7 @@ def test_what_is_relabelled_is_what_its_world_would_have_said(name, short, seed)
     env = make_env(name, options)
     assert isinstance(env, HindsightEnv)
     episode = clumsy(env, "train", seed, skill=0.3)
-    found = relabelled(episode, env, allowed_tasks(env, Tasks(env)))
+    found = relabelled(episode, env, allowed_tasks(env, env.tasks("train")))
     if found is None:
         return
     assert_replays(found, make_env(name, options))
@@ -102,7 +95,7 @@ def test_what_is_relabelled_is_what_its_world_would_have_said(name, short, seed)
 def test_nothing_of_the_test_split_is_made(name: str):
     """Neither from a held-out game, nor is a held-out task named for any game."""
     env = make_env(name, WORLDS[name])
-    allowed = allowed_tasks(env, Tasks(env))
+    allowed = allowed_tasks(env, env.tasks("train"))
     held_out = {task.id for task in env.tasks("test")}
     for episode in failures(name, "test", count=20):
         assert relabelled(episode, env, allowed) is None
@@ -123,12 +116,12 @@ def test_the_test_products_and_goals_are_met_and_not_named():
 
 def test_a_client_gets_tasks_of_its_own_part_only():
     env = make_env("textcraft", WORLDS["textcraft"])
-    own = Tasks(env, part=3)
+    own = env.tasks("train")[::3]
     allowed = allowed_tasks(env, own)
     made = [relabelled(e, env, allowed) for e in failures("textcraft", "train", count=120)]
     found = [episode.task for episode in made if episode]
     assert found
-    assert set(found) <= set(own.tasks("train"))
+    assert set(found) <= set(own)
 
 
 def test_a_mission_can_be_wished_for_in_a_training_world_only():
@@ -171,7 +164,7 @@ LOST = Trajectory(
 
 def test_a_wrong_hint_and_an_error_teach_nothing():
     env = Forgetful()
-    allowed = allowed_tasks(env, Tasks(env))
+    allowed = allowed_tasks(env, env.tasks("train"))
     found = relabelled(LOST, env, allowed)
     assert found is not None
     assert found.task.id == "train-0"
@@ -191,3 +184,29 @@ def test_the_agents_tokens_stay_and_the_worlds_are_made_anew():
     found = again(env.tasks("train")[0], env)
     assert found is not None
     assert [(turn.context_ids, turn.action_ids) for turn in found.turns] == [((), (7, 8))] * 2
+
+
+def test_successes_stay_and_the_rest_is_asked_for_by_its_goal():
+    """Of a broken episode nothing is kept; the environment is made once, and closed."""
+    made: list[Forgetful] = []
+
+    def make_env() -> Forgetful:
+        made.append(Forgetful())
+        return made[-1]
+
+    won, broken, no_idea = (
+        LOST.model_copy(update=change)
+        for change in ({"outcome": "success"}, {"outcome": "broken"}, {"seed": 1})
+    )
+    record = OwnRecord({}, {}, {}, make_env, CoinWorld().tasks("train"))
+    found = hindsight([won, broken, LOST, no_idea, LOST], record=record)
+    assert [(episode.task.id, episode.success) for episode in found] == [
+        ("train-1", True),
+        ("train-0", True),
+        ("train-0", True),
+    ]
+    (env,) = made
+    with pytest.raises(EnvError, match="no episode is open"):
+        env.step("heads")
+    assert hindsight([won], record=record) == (won,)
+    assert len(made) == 1

@@ -6,18 +6,45 @@ votes are in memory at once.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
 
-from fedse.aggregate.low_rank import Layer, adapter_of, layers_of, nearest_product, product_square
-from fedse.aggregate.merge import Vote, clip_scales, update_norms
-from fedse.aggregate.step import Spread, step_length
-from fedse.config.aggregation import AggregateSection
-from fedse.types import Adapter
+from fedse.extend.merging import (
+    Adapter,
+    AggregateSection,
+    Aggregator,
+    Vote,
+    WithOptions,
+    clip_scales,
+    stateless,
+    update_norms,
+)
+from fedse_variants.fedexp import Spread, step_length
+from fedse_variants.low_rank import Layer, adapter_of, layers_of, nearest_product, product_square
 
 
-def product(current: Adapter, votes: Sequence[Vote], *, settings: AggregateSection) -> Adapter:
-    """Of all adapters the one whose products are nearest to the mean of the votes' products.
+class ProductOptions(BaseModel):
+    """`aggregate.options` of the mean of products."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    step: Literal["fixed", "fedexp"] = "fixed"
+    """How far to go: `aggregate.step`, or as far as FedExP finds from the products' updates."""
+    most: Annotated[float, Field(gt=0)] = 10.0
+    """The longest step that FedExP may find."""
+
+
+def product(
+    current: Adapter,
+    votes: Sequence[Vote],
+    *,
+    settings: AggregateSection,
+    options: ProductOptions = ProductOptions(),  # noqa: B008  a value that nobody changes
+) -> Adapter:
+    """The adapter whose products are closest to the mean of the votes' products.
 
     Without votes it is `current` itself; where all votes are equal it is theirs, bit for bit. The
     step is one of the products; clipping is of the factors, as for the mean.
@@ -27,7 +54,9 @@ def product(current: Adapter, votes: Sequence[Vote], *, settings: AggregateSecti
     ordered = sorted(votes, key=lambda vote: vote.client)
     scales = clip_scales(update_norms(current, ordered, settings), settings)
     adapters = [_shortened(current, v.load(), s) for v, s in zip(ordered, scales, strict=True)]
-    step = step_length(settings, lambda: _spread(current, adapters))
+    step = settings.step
+    if options.step == "fedexp":
+        step = step_length(_spread(current, adapters), least=step, most=options.most)
     first = adapters[0]
     if step == 1.0 and all(np.array_equal(first.vector, other.vector) for other in adapters):
         return first
@@ -62,3 +91,12 @@ def _shortened(current: Adapter, vote: Adapter, scale: float) -> Adapter:
         return vote
     here = current.vector.astype(np.float64)
     return Adapter(current.spec, (here + scale * (vote.vector - here)).astype(np.float32))
+
+
+def _product(settings: AggregateSection, options: ProductOptions) -> Aggregator:
+    return stateless(partial(product, options=options))(settings)
+
+
+# With B alone the mean of the factors is that of the products, and A may not move.
+PRODUCT = WithOptions(_product, ProductOptions, {"train.factors": "both"})
+"""`aggregate.type = "product"`."""

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedse.aggregate.norms import Wide
-from fedse.types import Adapter, AdapterSpec
+from fedse.extend.merging import Adapter, AdapterSpec, Wide
 
 A_NAME, B_NAME = ".lora_A.weight", ".lora_B.weight"
 

@@ -1,13 +1,17 @@
 """KTO: TRL's loss on the same log-probabilities, and one gradient however a batch is divided."""
 
 from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from math import exp
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from tests.needs import needs, optional
 
@@ -19,16 +23,29 @@ from torch import Tensor
 from fedse.adapters.base import adapter_spec, base_path
 from fedse.agent.loaded import prepare_torch
 from fedse.config.hardware import TrainerSection
-from fedse.config.schema import TrainSection
+from fedse.config.schema import BufferSection, ClientSection, Config, RolloutSection
+from fedse.config.training import TrainSection, WarmstartSection
+from fedse.events import silent
+from fedse.method.rounds import client_round
+from fedse.site.open import add_demonstrations
+from fedse.testing import open_toy_site, toy_adapter, toy_spec
 from fedse.train.batch import Lesson, learned_tokens, make_batch, make_pieces
-from fedse.train.kto import Judged, episode_chances, judge, kto_losses, kto_objective, mixed
-from fedse.train.lora import load_adapter, read_adapter, trainer_for
+from fedse.train.log_probabilities import episode_chances
+from fedse.train.lora import load_adapter, trainer_for
+from fedse.train.loss import FitContext
 from fedse.train.optimise import Share, batch_loss
-from fedse.types import Adapter
+from fedse.types import Adapter, Trajectory
+from fedse_variants.kto import KtoOptions
+from fedse_variants.kto_loss import Judged, judge, kto, kto_losses, mixed
 
 PATH = base_path("tiny")
 SPEC = adapter_spec("tiny", rank=4, alpha=8, targets=("all-linear",))
-KTO = TrainSection(loss="kto", lr=2e-3, batch=3, beta=0.2, undesirable_weight=1.5)
+KTO = KtoOptions(beta=0.2, undesirable_weight=1.5)
+TRAIN = TrainSection(loss="kto", lr=2e-3, batch=3, options=KTO.model_dump())
+
+
+def fit(share: Share = Share()) -> FitContext:  # noqa: B008  a value that nobody changes
+    return FitContext(TrainerSection(), share, 99, TRAIN.batch, lambda: None)
 
 
 def adapter(seed: int = 5) -> Adapter:
@@ -58,11 +75,11 @@ LESSONS = [
 
 
 def gradient(
-    model, judged: list[Judged], pieces: list[list[Judged]], options: TrainSection, share: Share
+    model, judged: list[Judged], pieces: list[list[Judged]], options: KtoOptions, share: Share
 ) -> tuple[float, Tensor]:
     parameters = [p for p in model.parameters() if p.requires_grad]
     model.zero_grad()
-    loss = kto_objective(options)(model, judged, pieces, TrainerSection(), share)
+    loss = kto(model, judged, pieces, TrainerSection(), share, options=options)
     found = torch.cat([
         (torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in parameters
     ])  # fmt: skip
@@ -82,16 +99,16 @@ def assert_same(one: tuple[float, Tensor], other: tuple[float, Tensor]) -> None:
     assert (one[1] - other[1]).abs().max() < 2e-5 * scale
 
 
-def moved(options: TrainSection = KTO):
+def moved(options: KtoOptions = KTO):
     """A model that has gone on from the reference, and the lessons judged by the reference."""
-    judged = judge(ready(), LESSONS, options, TrainerSection())
+    judged = judge(ready(), LESSONS, options, fit())
     return ready(adapter(6)), judged
 
 
 def test_the_loss_in_small_numbers():
     gains = torch.tensor([0.0, 2.0, 2.0, -3.0])
     success = torch.tensor([True, True, False, False])
-    found = kto_losses(gains, success, 1.0, TrainSection(beta=0.5, undesirable_weight=2.0))
+    found = kto_losses(gains, success, 1.0, KtoOptions(beta=0.5, undesirable_weight=2.0))
 
     def sigmoid(x: float) -> float:
         return 1 / (1 + exp(-x))
@@ -112,7 +129,7 @@ numbers = st.floats(-30, 10, width=32)
         st.tuples(st.booleans(), numbers, numbers, numbers, numbers), min_size=1, max_size=8
     ),
     options=st.builds(
-        TrainSection,
+        KtoOptions,
         beta=st.floats(0.01, 2),
         desirable_weight=st.floats(0, 3),
         undesirable_weight=st.floats(0, 3),
@@ -191,22 +208,22 @@ def test_where_the_fit_starts_nothing_is_gained_yet():
     """So the loss of every episode is half its weight, whatever the divergence."""
     options = KTO.model_copy(update={"sft_weight": 0.0})
     model = ready()
-    judged = judge(model, LESSONS, options, TrainerSection())
+    judged = judge(model, LESSONS, options, fit())
     loss, _ = gradient(model, judged, [judged], options, Share())
     assert loss == pytest.approx((2 * 0.5 + 3 * 0.75) / 5, abs=1e-5)
 
 
 def test_the_reference_can_be_the_base_model():
     base = ready(Adapter(SPEC, 0 * adapter().vector))
-    known = judge(base, LESSONS, KTO, TrainerSection())
-    told = judge(ready(), LESSONS, KTO.model_copy(update={"reference": "base"}), TrainerSection())
+    known = judge(base, LESSONS, KTO, fit())
+    told = judge(ready(), LESSONS, KTO.model_copy(update={"reference": "base"}), fit())
     assert [one.reference for one in told] == pytest.approx([one.reference for one in known])
-    own = judge(ready(), LESSONS, KTO, TrainerSection())
+    own = judge(ready(), LESSONS, KTO, fit())
     assert abs(own[0].reference - known[0].reference) > 1e-2
 
 
 def test_without_the_kto_term_it_is_the_likelihood_of_the_successes():
-    options = TrainSection(loss="kto", desirable_weight=0, undesirable_weight=0, sft_weight=1)
+    options = KtoOptions(desirable_weight=0, undesirable_weight=0, sft_weight=1)
     model, judged = moved(options)
     loss, found = gradient(model, judged, [judged], options, Share())
     won = [one for one in LESSONS if one.success]
@@ -247,10 +264,10 @@ def test_two_processes_have_together_the_gradient_of_one():
 
 
 def test_each_process_judges_its_share():
-    alone = judge(ready(), LESSONS, KTO, TrainerSection())
+    alone = judge(ready(), LESSONS, KTO, fit())
     heard: list[Tensor] = []
-    judge(ready(), LESSONS, KTO, TrainerSection(), share=Share(1, 2, partial(noted, heard)))
-    both = judge(ready(), LESSONS, KTO, TrainerSection(), share=Share(0, 2, lambda x: x + heard[0]))
+    judge(ready(), LESSONS, KTO, fit(Share(1, 2, partial(noted, heard))))
+    both = judge(ready(), LESSONS, KTO, fit(Share(0, 2, lambda x: x + heard[0])))
     for one, other in zip(alone, both, strict=True):
         assert other.reference == pytest.approx(one.reference, rel=1e-5)
         assert other.stranger_reference == pytest.approx(one.stranger_reference, rel=1e-5)
@@ -263,7 +280,7 @@ def fitted(options: TrainSection, **place: object) -> Adapter:
 
 @pytest.mark.parametrize("success", [True, False])
 def test_a_success_becomes_likelier_and_a_failure_less_likely(success: bool):
-    options = TrainSection(loss="kto", lr=1e-3, epochs=1, sft_weight=0)
+    options = TrainSection(loss="kto", lr=1e-3, epochs=1, options={"sft_weight": 0})
     only = LESSONS[0]._replace(success=success)
     other = LESSONS[4]._replace(success=success)
     after = trainer_for(PATH, SPEC).fit(
@@ -277,23 +294,54 @@ def test_a_success_becomes_likelier_and_a_failure_less_likely(success: bool):
 
 
 def test_the_same_fit_gives_the_same_bits():
-    assert fitted(KTO).digest == fitted(KTO).digest
-
-
-def test_maximum_likelihood_asks_nobody_whether_an_episode_was_won():
-    options = TrainSection(lr=2e-3, batch=3)
-    trainer = trainer_for(PATH, SPEC)
-    won = [one._replace(success=True) for one in LESSONS]
-    plain = trainer.fit(adapter(), won, settings=options, context=99, seed=1)
-    assert fitted(options).digest == plain.adapter.digest
-    assert read_adapter(trainer.model(), SPEC).digest == plain.adapter.digest
+    assert fitted(TRAIN).digest == fitted(TRAIN).digest
 
 
 def test_pieces_fit_what_a_whole_batch_fits():
-    assert abs(fitted(KTO).vector - fitted(KTO, max_tokens=50).vector).max() < 5e-5
+    assert abs(fitted(TRAIN).vector - fitted(TRAIN, max_tokens=50).vector).max() < 5e-5
 
 
 @pytest.mark.slow
 def test_two_processes_fit_what_one_fits():
     needs("accelerate")
-    assert abs(fitted(KTO).vector - fitted(KTO, processes=2).vector).max() < 5e-5
+    assert abs(fitted(TRAIN).vector - fitted(TRAIN, processes=2).vector).max() < 5e-5
+
+
+COIN = (ClientSection(name="a", env="fedse.testing:CoinWorld"),)
+
+
+def test_it_learns_from_failures_and_not_before_it_explores(tmp_path: Path):
+    for loss, warm, failures in (("sft", 0, False), ("kto", 0, True), ("kto", 1, False)):
+        config = Config(
+            train=TrainSection(loss=loss, options={"failures": 0.5} if loss == "kto" else {}),
+            warmstart=WarmstartSection(rounds=warm),
+            buffer=BufferSection(demonstrations=3),
+            rollout=RolloutSection(episodes=20),
+            clients=COIN,
+        )
+        site = open_toy_site(config, "a", tmp_path / f"{loss}{warm}", clock=lambda: 0.0)
+        taught: list[Sequence[Trajectory]] = []
+
+        def fit(start, lessons, *rest, taught=taught, own=site.fit):
+            taught.append(lessons)
+            return own(start, lessons, *rest)
+
+        add_demonstrations(site, config)
+        client_round(
+            toy_adapter(toy_spec(), 1), replace(site, fit=fit), config, round=1, emit=silent
+        )
+        (lessons,) = taught
+        lost = [lesson for lesson in lessons if not lesson.success]
+        assert bool(lost) == failures
+        assert len(lost) <= 0.5 * (len(lessons) - len(lost))
+        assert {lesson.outcome for lesson in lost} <= {"failure"}
+        assert {lesson.task.split for lesson in lessons} == {"train"}
+        assert all(lesson.success for lesson in site.buffer.lessons("run", 1))
+        site.buffer.close()
+
+
+def test_it_needs_the_failures_on_record():
+    with pytest.raises(ValidationError, match=r"needs buffer\.keep_played = true"):
+        Config(
+            train=TrainSection(loss="kto"), buffer=BufferSection(keep_played=False), clients=COIN
+        )

@@ -4,10 +4,45 @@ The wire knows the agreed rank only. A row of A and a column of B that are zero 
 product B A, so an adapter of a lower rank is one of the agreed rank (HetLoRA, arXiv 2401.06432).
 """
 
-import numpy as np
+from collections.abc import Mapping
+from typing import Annotated, ClassVar
 
-from fedse.aggregate.low_rank import Layer, adapter_of, layers_of, nearest_product
-from fedse.types import Adapter, AdapterSpec, TensorSpec
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from fedse.extend.learning import Course, Loss, TrainSection
+from fedse.extend.merging import Adapter, AdapterSpec, TensorSpec
+from fedse_variants.low_rank import Layer, adapter_of, layers_of, nearest_product
+
+
+class RanksOptions(BaseModel):
+    """`train.options` of ranks per site."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    ranks: Mapping[str, Annotated[int, Field(gt=0)]]
+    """Site -> the LoRA rank it trains at, below model.rank; sites that are not named train at
+    model.rank. A higher rank counts as model.rank."""
+
+
+class Ranks(Loss):
+    """`train.loss = "ranks"`: maximum likelihood, at a site's own rank; saves memory there."""
+
+    Options = RanksOptions
+    needs: ClassVar[Mapping[str, object]] = {"aggregate.type": "product"}
+
+    def __init__(self, settings: TrainSection) -> None:
+        super().__init__(settings)
+        self.ranks = RanksOptions.model_validate(settings.options).ranks
+
+    def enters(self, start: Adapter, course: Course) -> Adapter:
+        """The adapter of the site's own rank that is nearest to `start`."""
+        rank = min(self.ranks.get(course.site, start.spec.rank), start.spec.rank)
+        return cut_down(start, at_rank(start.spec, rank))
+
+    def leaves(self, trained: Adapter, start: Adapter) -> Adapter:
+        """The trained adapter at the agreed rank, filled up with zeros."""
+        return filled_up(trained, start.spec)
 
 
 def at_rank(spec: AdapterSpec, rank: int | None) -> AdapterSpec:

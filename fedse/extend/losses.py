@@ -1,0 +1,20 @@
+"""For losses, with torch: batches, logits, log-probabilities. Import it inside methods only."""
+
+from fedse.train.batch import Batch, Lesson, learned_tokens, make_batch, make_pieces
+from fedse.train.log_probabilities import episode_chances, log_probabilities
+from fedse.train.optimise import Objective, Share, accumulate, agent_logits, likelihood
+
+__all__ = [
+    "Batch",
+    "Lesson",
+    "Objective",
+    "Share",
+    "accumulate",
+    "agent_logits",
+    "episode_chances",
+    "learned_tokens",
+    "likelihood",
+    "log_probabilities",
+    "make_batch",
+    "make_pieces",
+]
