@@ -64,9 +64,8 @@ def plain_line(event: str, facts: Facts, *, rounds: int) -> str:
 def _started(facts: Facts) -> str:
     if facts["committed"]:
         return f"run continues after round {facts['committed']} of {facts['rounds']}"
-    return f"run started: {counted(facts['clients'], 'client')}, " + (
-        counted(facts["rounds"], "round")
-    )
+    sites, rounds = counted(facts["clients"], "site"), counted(facts["rounds"], "round")
+    return f"run started: {sites}, {rounds}"
 
 
 def _answered(facts: Facts) -> str:

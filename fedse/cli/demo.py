@@ -46,8 +46,8 @@ def introduction(config: Config) -> str:
     envs = [client.env for client in config.clients]
     worlds = ", ".join(f"{envs.count(env)} {env}" for env in sorted(set(envs)))
     text = (
-        f"{clients} clients ({worlds}) improve one small agent together, in {config.run.rounds} "
-        f"rounds on this CPU. In each round every client plays {rollout} games, learns from those "
+        f"{clients} sites ({worlds}) improve one small agent together, in {config.run.rounds} "
+        f"rounds on this CPU. In each round every site plays {rollout} games, learns from those "
         "that succeed and sends only its adapter. Nothing leaves this machine."
     )
     return fill(text, min(get_terminal_size().columns, 100)) + "\n"

@@ -83,7 +83,7 @@ def _alone(experiment: Experiment, client: str, out: Path | None, mode: Mode) ->
 
 
 def difference_lines(found: TogetherOrAlone) -> list[str]:
-    """Per client and over all: both rates and their difference, at most 60 columns."""
+    """Per site and overall: both rates and their difference, at most 60 columns."""
     games = sum(rate.n for rate in found.together.values())
     lines = [f"together against alone, the same {games} held-out games (95 % interval)"]
     rows = {client: (found.together[client], found.alone[client]) for client in found.together}

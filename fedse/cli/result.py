@@ -95,14 +95,14 @@ def result_text(result: dict[str, Any]) -> str:
 
 
 def _places(places: dict[str, dict[str, Any]]) -> list[str]:
-    """Per client, the global and the personal adapter side by side, where more was measured."""
+    """Per site, the global and the personal adapter side by side, where both were measured."""
     shown = [place for place in COLUMNS if place in places]
     if shown == ["test"]:
         return []
     clients = list(places["test"])
     width = max(len(client) for client in clients)
     titles = "  ".join(f"{COLUMNS[place]:>14}" for place in shown)
-    lines = ["", "last: tasks that nobody has (new) and the client's own (home)"]
+    lines = ["", "last: tasks that no site has (new) and the site's own (home)"]
     lines += [f"  {'':<{width}}  {titles}"]
     for client in clients:
         cells = [places[place].get(client) for place in shown]
