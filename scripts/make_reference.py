@@ -211,9 +211,8 @@ def _decisions() -> Iterator[str]:
         title = re.sub(r"^# [0-9]+[.:]? *", "", head.partition("\n")[0])
         facts = dict(re.findall(r"^(Subject|Superseded): (.+)$", head, flags=re.MULTILINE))
         number = f"{int(path.name[:4])}"
-        rows[facts["Subject"]].append(
-            (number, f"[{title}]({path.name})", facts.get("Superseded", "current"))
-        )
+        status = f"superseded {facts['Superseded']}" if "Superseded" in facts else "current"
+        rows[facts["Subject"]].append((number, f"[{title}]({path.name})", status))
     for subject, about in SUBJECTS.items():
         yield f"## {subject.capitalize()}"
         yield about
