@@ -37,6 +37,7 @@ PACKAGES = {
     "langgraph": "dev",
     "llguidance": "fed-se-agents",
     "mcp": "fed-se-bridges",
+    "fedse_worlds": "fed-se-worlds",
     "minigrid": "fed-se-worlds",
     "peft": "hf",
     "presidio_analyzer": "redact",

@@ -14,7 +14,7 @@ from fedse.drivers.run import run_local
 from fedse.store.run_folder import create_run
 from tests.needs import needs
 
-needs("torch")
+needs("torch", "fedse_worlds")
 
 HERE = Path(__file__).parent
 EXPECTED: dict[str, list[str]] = json.loads((HERE / "digests.json").read_text())

@@ -16,7 +16,7 @@ from fedse.types import Split, Task, Trajectory, Turn
 from fedse_variants.hindsight import allowed_tasks, hindsight, play_again, relabelled
 from tests.needs import needs
 
-needs("minigrid")
+needs("fedse_worlds")
 
 WORLDS: dict[str, dict[str, object]] = {
     "babyai": {"levels": "one_room", "seeds_per_level": [4, 2], "max_turns": 6},
