@@ -19,7 +19,7 @@ from fedse.suggest import closest
 T = TypeVar("T")
 
 ENVS, AGGREGATES, SELECTS = "fedse.envs", "fedse.aggregates", "fedse.selects"
-LOSSES, TRACKERS = "fedse.losses", "fedse.trackers"
+LOSSES, TRACKERS, COMMANDS = "fedse.losses", "fedse.trackers", "fedse.commands"
 
 PACKAGES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     ENVS: {
@@ -27,6 +27,7 @@ PACKAGES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "fed-se-bridges": ("agentgym", "gymnasium", "mcp", "openenv"),
         "fed-se-worlds": ("babyai", "textcraft", "webshop"),
     },
+    COMMANDS: {"fed-se-reproduce": ("reproduce",)},
     TRACKERS: {
         f"fed-se-trackers[{name}]": (name,)
         for name in ("mlflow", "tensorboard", "trackio", "wandb")

@@ -1,7 +1,7 @@
 """Write docs/results.md and its figures from the result files of `fedse reproduce`.
 
-`python -m research.make_results_page docs` reads fedse/reproduce/expected/TABLE.json, which is what
-`fedse reproduce TABLE` wrote. The figures need `pip install vl-convert-python`; with --text only
+`python -m research.make_results_page docs` reads expected/TABLE.json of fedse_reproduce,
+which `fedse reproduce TABLE` wrote. The figures need `pip install vl-convert-python`; with --text only
 the page is written.
 """
 
@@ -10,11 +10,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from fedse.cli.reproduce import expected
-from fedse.reproduce.pinned import TABLES
-from fedse.reproduce.results import TableResult, answers, lines
-from fedse.reproduce.tell import markdown
 from fedse.stats.paired import Difference
+from fedse_reproduce.command import expected
+from fedse_reproduce.pinned import TABLES
+from fedse_reproduce.results import TableResult, answers, lines
+from fedse_reproduce.tell import markdown
 from research import leakage_section, protection_section, smollm2_section
 from research.measure_transfer import markdown as matrix
 from research.vega import BLUE, GREY, SCHEMA, VERMILLION, svg_of

@@ -24,10 +24,10 @@ from fedse.config.methods import with_settings
 from fedse.events import silent
 from fedse.method.evaluate import measure
 from fedse.method.personal import personal_adapter
-from fedse.reproduce.jobs import key_of
-from fedse.reproduce.pinned import TABLES
-from fedse.reproduce.tables import Job, jobs_of
 from fedse.site.open import open_site
+from fedse_reproduce.jobs import key_of
+from fedse_reproduce.pinned import TABLES
+from fedse_reproduce.tables import Job, jobs_of
 
 ARMS = ("together", "alone")
 Won = dict[str, list[int]]

@@ -17,12 +17,12 @@ import fedse
 from fedse.config.schema import Config
 from fedse.events import silent
 from fedse.method.evaluate import client_eval
-from fedse.reproduce.jobs import key_of
-from fedse.reproduce.pinned import TABLES
-from fedse.reproduce.tables import Job, jobs_of
 from fedse.site.open import open_site
 from fedse.stats.rates import Rate
 from fedse.types import Adapter
+from fedse_reproduce.jobs import key_of
+from fedse_reproduce.pinned import TABLES
+from fedse_reproduce.tables import Job, jobs_of
 
 Matrix = dict[str, dict[str, list[int]]]
 """Owner of an adapter -> client -> held-out games won and played there."""

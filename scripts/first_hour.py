@@ -32,7 +32,7 @@ from scripts.first_hour_steps import Step, files, steps
 
 ROOT = Path(__file__).parents[1]
 EXTRAS = "demo"
-BESIDE = tuple(str(ROOT / "plugins" / name) for name in ("fed-se-worlds",))
+BESIDE = tuple(str(ROOT / "plugins" / name) for name in ("fed-se-reproduce", "fed-se-worlds"))
 """What the extra brings of the packages in this checkout, which no index has yet."""
 PIP = (sys.executable, "-m", "pip", "--quiet")
 SHOWN_LINES = 3

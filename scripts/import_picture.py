@@ -36,7 +36,7 @@ ROWS = (
     "results exports extend envs.conformance engine secure_sum",
     "site report doctor",
     "drivers federation testing",
-    "reproduce flower.messages",
+    "flower.messages",
     "flower.patches flower.server",
     "flower flower.ops",
     "api",

@@ -1,6 +1,9 @@
 """The command line: its verbs, and the one form in which failures are printed.
 
-A verb's module is imported only when that verb is called, so help stays quick. A `module:Class`
+A verb's module is imported only when that verb is called, so help stays quick. An installed package
+adds a verb by an entry point of the group fedse.commands: a function or a cyclopts App.
+
+A `module:Class`
 is looked for in the current folder last, so no file there can shadow an installed module.
 """
 
@@ -9,6 +12,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib.metadata import entry_points
 
 from cyclopts import App, CycloptsError, Parameter
 
@@ -16,6 +20,7 @@ from fedse._version import __version__
 from fedse.cli.display import plain_wanted, set_quiet
 from fedse.cli.moved import require_current
 from fedse.errors import FedSEError, Interrupted
+from fedse.plugins import COMMANDS, require_plugin
 
 ABOUT = """Organisations that may not share data improve one LLM agent together.
 
@@ -69,11 +74,16 @@ def build_app() -> App:
         # An interrupted run is reported in the same form as every other failure.
         suppress_keyboard_interrupt=False,
     )
+    added = {entry.name: entry for entry in entry_points(group=COMMANDS)}
     for order, (verb, (about, example)) in enumerate(VERBS.items()):
-        target = "app" if verb in GROUPS else f"{verb}_verb"
+        target = f"fedse.cli.{verb}:{'app' if verb in GROUPS else f'{verb}_verb'}"
         more = {} if verb in GROUPS else {"help_epilogue": ""}
         text = f"{about}\n\nExample: fedse {example}"
-        app.command(f"fedse.cli.{verb}:{target}", name=verb, help=text, sort_key=order, **more)
+        target = added[verb].value if verb in added else target
+        app.command(target, name=verb, help=text, sort_key=order, **more)
+    for verb in sorted(added.keys() - VERBS.keys()):
+        text = f"Added by {added[verb].value.partition(':')[0].partition('.')[0]}."
+        app.command(added[verb].value, name=verb, help=text, help_epilogue="")
     return app
 
 
@@ -87,6 +97,8 @@ def start(argv: Sequence[str], app: App | None = None) -> int:
     _look_here_last()
     try:
         require_current(tokens)
+        if tokens:
+            require_plugin(f"fedse {tokens[0]}", COMMANDS, tokens[0])
         code = (app or build_app())(
             tokens, exit_on_error=False, print_error=False, result_action="return_value"
         )

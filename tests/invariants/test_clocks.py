@@ -39,7 +39,7 @@ DATES = {
     "flower/ops/serve_site.py": "warnings about certificates",
     "flower/ops/guarded_superlink.py": "when a site was heard",
     "flower/server_app.py": "events, the ledger",
-    "reproduce/jobs.py": "events, the run's name",
+    "fedse_reproduce/jobs.py": "events, the run's name",
     "fedse_agents/endpoint.py": "what a chat client is told",
     "site/worker.py": "the ledger",
     "store/run_folder.py": "the run's name and events",

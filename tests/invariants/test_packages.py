@@ -77,12 +77,16 @@ def test_the_names_that_each_package_adds_are_those_the_core_knows():
 
 
 def fits_one_version(folder: Path) -> bool:
-    return f"fed-se=={fedse.__version__}" in project(folder)["dependencies"]
+    exact = re.compile(rf"fed-se(\[.+\])?=={re.escape(fedse.__version__)}")
+    return any(exact.fullmatch(one) for one in project(folder)["dependencies"])
 
 
-def test_one_package_is_built_on_more_than_public_names():
-    """It says so: it fits this version of the core and no other."""
-    assert [folder.name for folder in FOLDERS if fits_one_version(folder)] == ["fed-se-agents"]
+EXACT = ["fed-se-agents", "fed-se-reproduce"]
+"""Built on more than public names, so each fits this version of the core and no other."""
+
+
+def test_who_is_built_on_more_than_public_names():
+    assert [folder.name for folder in FOLDERS if fits_one_version(folder)] == EXACT
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
@@ -139,7 +143,7 @@ NEEDED = {
     "fedse env check": (),
     "fedse run": ("hf",),
     "fedse run demo --engine deployment": ("hf", "flower"),
-    "fedse reproduce main": ("hf", "fed-se-worlds"),
+    "fedse reproduce main": ("hf", "fed-se-reproduce", "fed-se-worlds"),
     "fedse view": (),
     "fedse report": ("report",),
 }

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from fedse.audit.scores import Estimate
-from fedse.reproduce.pinned import TABLES
-from fedse.reproduce.tables import arms_of
 from fedse.stats.rates import Z_95
+from fedse_reproduce.pinned import TABLES
+from fedse_reproduce.tables import arms_of
 from research import leakage_section
 from research.leakage_section import over_seeds
 from research.make_results_page import page, read

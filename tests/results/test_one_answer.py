@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from fedse.reproduce.results import SeedResult, TableResult, answers
 from fedse.results.compare import compare
 from fedse.stats.paired import minimum_detectable
 from fedse.stats.verdict import ComparisonVerdict
+from fedse_reproduce.results import SeedResult, TableResult, answers
 from tests.run_folders import write_run
 
 ENVS = {"maze-a": "maze", "maze-b": "maze", "wordle-a": "wordle"}

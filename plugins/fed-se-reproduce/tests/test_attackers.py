@@ -8,9 +8,9 @@ import pytest
 
 from fedse.config.schema import ClientSection, Config
 from fedse.config.training import TrainSection
-from fedse.reproduce.attackers import HARMS, Attack, open_attacked
 from fedse.testing import open_toy_site, toy_adapter, toy_spec
 from fedse.types import Adapter, Fitted, Task, Trajectory, Turn
+from fedse_reproduce.attackers import HARMS, Attack, open_attacked
 
 START = toy_adapter(toy_spec(), 3)
 CONFIG = Config(clients=(ClientSection(name="a", env="fedse.testing:CoinWorld"),))

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from fedse.cli import reproduce
-from fedse.reproduce.jobs import Found, key_of
-from fedse.reproduce.pinned import TABLES
-from fedse.reproduce.progress import TableProgress, progress_of
-from fedse.reproduce.tables import Job, arms_of, jobs_of
+from fedse_reproduce.jobs import Found, key_of
+from fedse_reproduce.pinned import TABLES
+from fedse_reproduce.progress import TableProgress, progress_of
+from fedse_reproduce.tables import Job, arms_of, jobs_of
 
 JOBS = jobs_of(arms_of(TABLES["one-world"], quick=True), range(1))
 

@@ -7,8 +7,8 @@ with the steps of all of them together or with as many as one site takes.
 
 from collections.abc import Mapping
 
-from fedse.reproduce.attackers import HARMS, Attack
-from fedse.reproduce.tables import Gap, PinnedTable, TableArm, Versus, World
+from fedse_reproduce.attackers import HARMS, Attack
+from fedse_reproduce.tables import Gap, PinnedTable, TableArm, Versus, World
 
 # A fifth of what the experiment files say, for one trainer that stands for five sites.
 A_SITES_STEPS = {"train.steps": 16}

@@ -17,11 +17,14 @@ from fedse.api.checks import require_machine, require_members
 from fedse.cli.phrases import counted
 from fedse.cli.run import Set
 from fedse.errors import ConfigError, Interrupted, require_all
-from fedse.reproduce.jobs import Found, do_jobs
-from fedse.reproduce.pinned import TABLES
-from fedse.reproduce.progress import progress_of
-from fedse.reproduce.results import TableResult, gather
-from fedse.reproduce.tables import (
+from fedse.store.files import write_durably
+from fedse.store.run_folder import installed_versions, runs_root
+from fedse.suggest import closest
+from fedse_reproduce.jobs import Found, do_jobs
+from fedse_reproduce.pinned import TABLES
+from fedse_reproduce.progress import progress_of
+from fedse_reproduce.results import TableResult, gather
+from fedse_reproduce.tables import (
     QUICK_SEEDS,
     Job,
     arms_of,
@@ -29,10 +32,7 @@ from fedse.reproduce.tables import (
     questions_of,
     require_arms,
 )
-from fedse.reproduce.tell import markdown, text
-from fedse.store.files import write_durably
-from fedse.store.run_folder import installed_versions, runs_root
-from fedse.suggest import closest
+from fedse_reproduce.tell import markdown, text
 
 LOOK_SECONDS = 10.0
 """Between two looks at how far the experiments are."""
@@ -162,7 +162,7 @@ def _worlds(jobs: Sequence[Job]) -> dict[str, dict[str, str]]:
 
 def expected(table: str) -> TableResult | None:
     """The result that is shipped with the package, if there is one."""
-    file = files("fedse.reproduce").joinpath("expected", f"{table}.json")
+    file = files("fedse_reproduce").joinpath("expected", f"{table}.json")
     return TableResult.model_validate_json(file.read_text()) if file.is_file() else None
 
 

@@ -9,9 +9,6 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from fedse.reproduce.jobs import Found, key_of
-from fedse.reproduce.pinned import TABLES
-from fedse.reproduce.tables import Gap, Job, Versus
 from fedse.stats.gap import GapClosed, gap_closed
 from fedse.stats.paired import (
     Blocks,
@@ -24,6 +21,9 @@ from fedse.stats.paired import (
 from fedse.stats.rates import Rate, micro
 from fedse.stats.verdict import ComparisonVerdict, smallest_detectable, verdict_of
 from fedse.types import Record
+from fedse_reproduce.jobs import Found, key_of
+from fedse_reproduce.pinned import TABLES
+from fedse_reproduce.tables import Gap, Job, Versus
 
 SCHEMA_VERSION = 1
 BOOTSTRAP_SEED = 0

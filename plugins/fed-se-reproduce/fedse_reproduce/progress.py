@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fedse.events import read_events
-from fedse.reproduce.jobs import key_of
-from fedse.reproduce.tables import Job
+from fedse_reproduce.jobs import key_of
+from fedse_reproduce.tables import Job
 
 
 class TableProgress(NamedTuple):

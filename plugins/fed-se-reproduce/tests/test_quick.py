@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from fedse.cli.reproduce import expected, make
-from fedse.reproduce.results import answers, lines
-from fedse.reproduce.tables import QUICK_SEEDS
-from fedse.reproduce.tell import text
+from fedse_reproduce.command import expected, make
+from fedse_reproduce.results import answers, lines
+from fedse_reproduce.tables import QUICK_SEEDS
+from fedse_reproduce.tell import text
 
 pytestmark = pytest.mark.long
 

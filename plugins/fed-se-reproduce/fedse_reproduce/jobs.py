@@ -18,14 +18,14 @@ from fedse.committed import Drift, GateRecord, RoundResult
 from fedse.config.schema import Config
 from fedse.drivers.run import run_local
 from fedse.drivers.workers import worker_processes
-from fedse.reproduce.attackers import open_attacked
-from fedse.reproduce.tables import Job
 from fedse.results.held_out import evaluations, outcomes
 from fedse.site.open import open_site
 from fedse.store.files import write_durably
 from fedse.store.run import Run
 from fedse.store.run_folder import create_run, held, open_run
 from fedse.types import Record, digest_of
+from fedse_reproduce.attackers import open_attacked
+from fedse_reproduce.tables import Job
 
 RECORDS = ("test", "home", "test-personal", "home-personal")
 """What is played in evaluations, where the settings ask for it."""

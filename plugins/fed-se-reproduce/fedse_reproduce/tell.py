@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Sequence
 from math import isfinite
 
-from fedse.reproduce.pinned import TABLES
-from fedse.reproduce.results import AnswerTo, Line, TableResult, agrees, answers, gaps, lines
-from fedse.reproduce.tables import Gap, arms_of
 from fedse.stats.gap import GapClosed
 from fedse.stats.paired import Difference
 from fedse.stats.rates import Rate
 from fedse.stats.verdict import ComparisonVerdict, p_text
+from fedse_reproduce.pinned import TABLES
+from fedse_reproduce.results import AnswerTo, Line, TableResult, agrees, answers, gaps, lines
+from fedse_reproduce.tables import Gap, arms_of
 
 
 def text(got: TableResult, expected: TableResult | None) -> str:

@@ -6,13 +6,13 @@ import pytest
 
 from fedse.committed import Drift
 from fedse.config.methods import with_settings
-from fedse.reproduce.attackers import Attack
-from fedse.reproduce.jobs import RECORDS, Found, key_of
-from fedse.reproduce.pinned import TABLES
-from fedse.reproduce.results import TableResult, agrees, answers, gaps, gather, lines
-from fedse.reproduce.tables import Job, arms_of, jobs_of, questions_of
-from fedse.reproduce.tell import markdown, text
 from fedse.stats.rates import Rate
+from fedse_reproduce.attackers import Attack
+from fedse_reproduce.jobs import RECORDS, Found, key_of
+from fedse_reproduce.pinned import TABLES
+from fedse_reproduce.results import TableResult, agrees, answers, gaps, gather, lines
+from fedse_reproduce.tables import Job, arms_of, jobs_of, questions_of
+from fedse_reproduce.tell import markdown, text
 
 GAMES = 40
 

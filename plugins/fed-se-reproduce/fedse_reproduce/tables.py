@@ -11,9 +11,10 @@ from fedse import plugins
 from fedse.config.file import parse_config
 from fedse.config.methods import METHODS, apply_method, with_settings
 from fedse.config.schema import Config
+from fedse.config.shipped import SHIPPED
 from fedse.errors import ConfigError
 from fedse.plugins import package_of, plugin_names
-from fedse.reproduce.attackers import Attack
+from fedse_reproduce.attackers import Attack
 
 World = Literal["five-worlds", "one-world", "related", "levels", "newcomer", "unequal"]
 
@@ -132,8 +133,8 @@ def jobs_of(arms: list[TableArm], seeds: range, changed: Sequence[str] = ()) -> 
 
 def config_of(arm: TableArm, seed: int, changed: Sequence[str] = ()) -> Config:
     """The experiment of an arm, before its method is applied."""
-    name = f"{arm.world}.toml"
-    text = files("fedse.reproduce").joinpath(name).read_text(encoding="utf-8")
+    package, name = SHIPPED.get(arm.world, ("fedse_reproduce", f"{arm.world}.toml"))
+    text = files(package).joinpath(name).read_text(encoding="utf-8")
     whole = with_settings(parse_config(text, name, changed), {**arm.settings, "run.seed": seed})
     present = tuple(client for client in whole.clients if client.name not in arm.without)
     return whole.model_copy(update={"clients": present})

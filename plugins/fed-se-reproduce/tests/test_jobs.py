@@ -5,8 +5,8 @@ from pathlib import Path
 
 from fedse.config.schema import Config
 from fedse.drivers.run import run_local
-from fedse.reproduce.jobs import collect
 from fedse.store.run_folder import create_run
+from fedse_reproduce.jobs import collect
 
 ROUNDS = 3
 JOINS = 3

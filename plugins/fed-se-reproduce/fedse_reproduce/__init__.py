@@ -1,0 +1,1 @@
+"""The tables of the documentation, made again from pinned settings and seeds."""
