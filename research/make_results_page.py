@@ -1,8 +1,8 @@
 """Write docs/results.md and its figures from the result files of `fedse reproduce`.
 
 `python -m research.make_results_page docs` reads expected/TABLE.json of fedse_reproduce,
-which `fedse reproduce TABLE` wrote. The figures need `pip install vl-convert-python`; with --text only
-the page is written.
+which `fedse reproduce TABLE` wrote. The figures need `pip install vl-convert-python`; with --text
+only the page is written.
 """
 
 import argparse

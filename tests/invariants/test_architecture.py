@@ -67,7 +67,7 @@ ALLOWED = {
     "llguidance": ("agent.shape",),
     "starlette": ("fedse_agents",),
     "uvicorn": ("fedse_agents",),
-    "cyclopts": ("cli",),
+    "cyclopts": ("cli", "fedse_reproduce.command"),
     "prometheus_client": ("observers.prometheus",),
     "rich": ("cli", "report"),
     "jinja2": ("report",),

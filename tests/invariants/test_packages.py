@@ -11,6 +11,7 @@ import pytest
 import fedse
 from fedse import errors
 from fedse.api.checks import require_members
+from fedse.cli.app import start
 from fedse.config.file import parse_config
 from fedse.envs.base import MOVED, env_class, make_env
 from fedse.errors import ConfigError, MachineError
@@ -124,6 +125,14 @@ def test_an_environment_of_a_missing_package_names_it():
     assert missing_packages("fedse.envs") == PACKAGES["fedse.envs"]
     with pytest.raises(ConfigError, match=r"known are agentgym, babyai, .*did you mean 'babyai'"):
         make_env("babyia")
+
+
+@pytest.mark.usefixtures("core_alone")
+def test_a_command_of_a_missing_package_names_it(capsys: pytest.CaptureFixture[str]):
+    assert start(["reproduce", "main", "--quick"]) == MachineError.exit_code
+    told = capsys.readouterr().err
+    assert "fedse reproduce needs fedse_reproduce (part of fed-se-reproduce)" in told
+    assert "hint: pip install fed-se-reproduce" in told
 
 
 @pytest.mark.usefixtures("core_alone")
