@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fedse.cli import reproduce
+from fedse_reproduce import command as reproduce
 from fedse_reproduce.jobs import Found, key_of
 from fedse_reproduce.pinned import TABLES
 from fedse_reproduce.progress import TableProgress, progress_of
