@@ -19,7 +19,8 @@ from fedse.suggest import closest
 T = TypeVar("T")
 
 ENVS, AGGREGATES, SELECTS = "fedse.envs", "fedse.aggregates", "fedse.selects"
-LOSSES, TRACKERS, COMMANDS = "fedse.losses", "fedse.trackers", "fedse.commands"
+LOSSES, TRACKERS = "fedse.losses", "fedse.trackers"
+COMMANDS, EXPORTS = "fedse.commands", "fedse.exports"
 
 PACKAGES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     ENVS: {
@@ -28,6 +29,7 @@ PACKAGES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "fed-se-worlds": ("babyai", "textcraft", "webshop"),
     },
     COMMANDS: {"fed-se-reproduce": ("reproduce",)},
+    EXPORTS: {"fed-se-inspect": ("inspect",)},
     TRACKERS: {
         f"fed-se-trackers[{name}]": (name,)
         for name in ("mlflow", "tensorboard", "trackio", "wandb")

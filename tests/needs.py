@@ -29,7 +29,7 @@ PACKAGES = {
     "gymnasium": "fed-se-bridges",
     "httpx": "engine",
     "huggingface_hub": "models",
-    "inspect_ai": "inspect",
+    "inspect_ai": "fed-se-inspect",
     "jinja2": "report",
     "jsonschema": "fed-se-agents",
     "kubernetes_validate": "dev",

@@ -4,7 +4,7 @@ import json as json_format
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
@@ -18,6 +18,7 @@ from fedse.cli.resume import RunName
 from fedse.cli.view import ClientName, EnvName, OutcomeName, Round, RunOrHome, SplitName, TaskId
 from fedse.errors import ConfigError, StoreError, boundary
 from fedse.exports.episodes import (
+    Origin,
     Place,
     StoredEpisode,
     Wanted,
@@ -29,10 +30,10 @@ from fedse.exports.episodes import (
     row_of,
     system_prompts,
 )
-from fedse.exports.inspect_log import Origin, write_inspect_logs
 from fedse.exports.model_card import model_card
 from fedse.exports.parquet import write_parquet
 from fedse.exports.results import last_measured, results_of
+from fedse.plugins import EXPORTS, load_plugin, require_plugin
 from fedse.results.outcome import committed_round
 from fedse.store.run_folder import find_run, open_run, read_card, runs_root
 
@@ -78,8 +79,9 @@ def trajectories(
         written = write_parquet(rows, out)
         print(f"{counted(written, 'episode')} in {out}")
     else:
+        write_logs = _writer(to)
         note_export(chosen, out, clock=time.time)
-        logs = list(write_inspect_logs(rows, out, _origin(place)))
+        logs = list(write_logs(rows, out, _origin(place)))
         print(f"{counted(len(logs), 'log')} in {out}; view them: inspect view --log-dir {out}")
 
 
@@ -128,6 +130,13 @@ def adapter(
         card = model_card(opened, read_card(path), exported, chosen)
         folder = export_adapter(exported, out, card=card)
     print(f"adapter of round {chosen} in {folder}; how to serve it is in {folder / 'README.md'}")
+
+
+def _writer(form: Form) -> Callable[..., Iterable[Path]]:
+    """What writes that form, as an installed package adds it."""
+    require_plugin(f"--to {form}", EXPORTS, form)
+    writer: Callable[..., Iterable[Path]] = load_plugin(EXPORTS, form)
+    return writer
 
 
 def _rows(place: Place, chosen: list[StoredEpisode]) -> Iterator[dict[str, Any]]:

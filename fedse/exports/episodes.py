@@ -7,6 +7,7 @@ owner only.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -32,6 +33,16 @@ WORDS: Mapping[Outcome, Dropped] = {
 """Why an episode of that outcome was not learned from."""
 # Each takes three of the 1024 files a process may usually have open.
 MOST_OPEN = 100
+
+
+class Origin(NamedTuple):
+    """Where the episodes come from."""
+
+    run_id: str
+    experiment: str
+    model: str
+    """Name of the base model, without a folder."""
+    created: datetime
 
 
 class Source(NamedTuple):

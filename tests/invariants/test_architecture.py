@@ -80,7 +80,7 @@ ALLOWED = {
     ),
     "cryptography": ("federation", "ledger.keys", "secure_sum", "store.sealing"),
     "Crypto": ("secure_sum.sharing",),
-    "inspect_ai": ("exports.inspect_log",),
+    "inspect_ai": ("fedse_inspect",),
     "pyarrow": ("exports.parquet",),
     "tensorboard": ("fedse_trackers",),
     "trackio": ("fedse_trackers",),

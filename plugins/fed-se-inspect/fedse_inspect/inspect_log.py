@@ -5,14 +5,16 @@ but the last. Nothing in a log names a folder of this machine, and only its owne
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+from inspect_ai.log import EvalLog, write_eval_log
 
 from fedse._version import __version__
 from fedse.adapters.peft_folder import ELSEWHERE
-from fedse.errors import StoreError, boundary, require_packages
+from fedse.errors import StoreError, boundary
+from fedse.exports.episodes import Origin
 from fedse.stats.rates import Rate
 from fedse.types import digest_of
 
@@ -23,16 +25,6 @@ FACTS = (
     *("adapter", "demonstration", "kept", "drop_reason"),
 )
 """What a sample holds about its episode besides the messages."""
-
-
-class Origin(NamedTuple):
-    """Where the episodes come from."""
-
-    run_id: str
-    experiment: str
-    model: str
-    """Name of the base model, without a folder."""
-    created: datetime
 
 
 def write_inspect_logs(
@@ -117,9 +109,6 @@ def _sample(row: dict[str, Any], model: str) -> dict[str, Any]:
 
 
 def _write(log: dict[str, Any], out: Path) -> None:
-    require_packages("an Inspect log", "inspect_ai", extra="inspect")
-    from inspect_ai.log import EvalLog, write_eval_log
-
     if out.exists():
         raise StoreError(f"{out} already exists", hint="choose another --out")
     with boundary(StoreError, f"{out} cannot be written", hint=ELSEWHERE):

@@ -37,10 +37,11 @@ def test_without_inspect_the_line_to_install_it_is_told(
     monkeypatch.setenv("FEDSE_RUNS", str(tmp_path / "runs"))
     monkeypatch.setitem(sys.modules, "inspect_ai", None)
     monkeypatch.setitem(sys.modules, "inspect_ai.log", None)
+    monkeypatch.delitem(sys.modules, "fedse_inspect.inspect_log", raising=False)
     make_run(tmp_path / "runs")
     argv = ["export", "trajectories", "made", "--to", "inspect", "--out", str(tmp_path / "logs")]
     assert start(argv) == 3
-    assert "hint: pip install 'fed-se[inspect]'" in capsys.readouterr().err
+    assert "hint: pip install fed-se-inspect" in capsys.readouterr().err
     assert not (tmp_path / "logs").exists()
 
 
