@@ -200,7 +200,9 @@ def types_of(sources: Sources, types: Sequence[str]) -> int:
 
 
 def _asked(tree: Path) -> list[int]:
-    environment = {**os.environ, "PYTHONPATH": str(tree)}
+    # A command may be one of a plug-in's.
+    found = os.pathsep.join(map(str, (tree, *tree.glob("plugins/*/"))))
+    environment = {**os.environ, "PYTHONPATH": found}
     line = [sys.executable, "-c", ASK_THE_CODE]
     done = subprocess.run(line, cwd=tree, env=environment, stdout=subprocess.PIPE, check=True)
     counted: list[int] = json.loads(done.stdout)
@@ -211,7 +213,7 @@ def figures_at(revision: str) -> dict[str, int]:
     """Every figure of an earlier commit."""
     with TemporaryDirectory() as folder:
         packed = subprocess.run(
-            ["git", "archive", revision, "fedse", "scripts", "pyproject.toml"],
+            ["git", "archive", revision],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             check=True,
