@@ -38,8 +38,6 @@ class AggregateSection(Section):
     the others' public keys, and more than two thirds of all members must stay to the end."""
     secure_bound: Annotated[float, Field(gt=0)] = 8.0
     """`secure`: the longest update (Euclidean); a member shortens a longer one to it."""
-    secure_least: Annotated[int, Field(ge=3)] = 3
-    """`secure`: no sum is of fewer updates, nor of two thirds of the members or fewer."""
 
     @model_validator(mode="after")
     def _reachable(self) -> "AggregateSection":

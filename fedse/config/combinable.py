@@ -6,6 +6,9 @@ from typing import Any
 from fedse.config.aggregation import AGGREGATES
 from fedse.config.training import LOSSES
 
+LEAST_MEMBERS = 3
+"""Of a secure sum: with two members, each could subtract its own update from it."""
+
 ParsedConfig = Any
 """A `Config`; the schema imports this module, so it cannot be named here."""
 
@@ -42,7 +45,7 @@ def _merging(config: ParsedConfig) -> dict[str, bool]:
 def _secure(config: ParsedConfig) -> dict[str, bool]:
     """What needs single updates cannot be had where the server sees only their sum."""
     rules, needs = config.aggregate, "aggregate.secure needs"
-    needed = max(2 * len(config.clients) // 3 + 1, rules.secure_least)
+    needed = max(2 * len(config.clients) // 3 + 1, LEAST_MEMBERS)
     return {
         f'{needs} aggregate.type = "mean"': rules.type != "mean",
         f'{needs} aggregate.clip = "none": members shorten their own updates to '

@@ -28,8 +28,6 @@ class EngineSection(Section):
     """Number format of the weights in a server that fedse starts."""
     memory: Annotated[float, Field(gt=0)] = 2.0
     """GB a server that fedse starts keeps free for the keys and values of open episodes."""
-    cores: str | None = None
-    """CPU cores of a server that fedse starts without a GPU, as `0-3`; unset = all of them."""
     arguments: tuple[str, ...] = ()
     """Further command-line arguments of a server that fedse starts."""
     folder: str | None = None
@@ -39,9 +37,6 @@ class EngineSection(Section):
     """Episodes that are played at the same time."""
     patience: Annotated[float, Field(gt=0)] = 600.0
     """Seconds to wait for one reply, and for a server that starts or was killed."""
-    seeds: bool = False
-    """Each request brings its own sampling seed. It costs speed, and vLLM 0.32 on a CPU dies of
-    it, so it is off; a run with a server is not reproducible to the bit anyway."""
     sleep: bool = False
     """The server gives its GPU memory back while the trainer works (vLLM's sleep mode)."""
     key: str | None = None

@@ -40,14 +40,9 @@ class GateSection(Section):
     """Validation episodes per client and adapter; 0 = no gate (paper)."""
     liars: Annotated[int, Field(ge=0)] = 1
     """Members that may lie or poison at the same time; there must be more than twice as many."""
-    level: Annotated[float, Field(gt=0, lt=1)] = 0.05
-    """Probability with which an adapter that changes nothing is refused, and with which somebody
-    whose vote changes nothing is left out."""
     accuse: bool = True
     """Ask in every round whether those who agree least with the others do harm. Else votes are left
     out only where success falls, and who merely keeps it from rising stays."""
-    extreme: Annotated[float, Field(gt=1)] = 10.0
-    """With `accuse`: who goes more than so many times as far as the median member is left out."""
 
 
 class PersonalSection(Section):
@@ -57,7 +52,5 @@ class PersonalSection(Section):
     """Optimiser steps from the global adapter on the client's own buffer; 0 = none is made."""
     lr: Annotated[float, Field(gt=0)] | None = None
     """Peak learning rate, cosine to zero; unset = train.lr."""
-    batch: Positive | None = None
-    """Trajectories per step; unset = train.batch."""
     every: Annotated[int, Field(ge=0)] = 0
     """Make and measure it in every n-th evaluation; 0 = only after the last round."""

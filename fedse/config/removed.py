@@ -17,6 +17,7 @@ class Removed(NamedTuple):
 
 GONE = "no longer exists; remove it, or open the run with the fedse version that made it"
 
+FIXED = "is no longer a setting, its value is fixed; remove it"
 INSTEAD = "is now in the package fed-se-variants: pip install fed-se-variants, then set "
 FEDEXP = Removed("fixed", INSTEAD + 'aggregate.type = "fedexp"')
 OUTER = INSTEAD + 'aggregate.type = "nesterov" or "adam"'
@@ -29,6 +30,13 @@ REMOVED: Mapping[str, Removed] = {
     "clients.region": Removed(None, GONE),
     "personal.form": Removed("further", GONE),
     "personal.explore": Removed("global", GONE),
+    "train.max_grad_norm": Removed(1.0, FIXED),
+    "aggregate.secure_least": Removed(3, FIXED),
+    "gate.level": Removed(0.05, FIXED),
+    "gate.extreme": Removed(10.0, FIXED),
+    "personal.batch": Removed(None, "is no longer a setting: train.batch is used; remove it"),
+    "engine.seeds": Removed(False, "is no longer a setting: vLLM fails with it; remove it"),
+    "engine.cores": Removed(None, "is now the environment variable VLLM_CPU_OMP_THREADS_BIND"),
     "aggregate.step_rule": FEDEXP,
     "aggregate.step_max": Removed(10.0, OUTER_OPTION.format("most")),
     "aggregate.outer": Removed("none", OUTER),

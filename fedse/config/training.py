@@ -28,8 +28,6 @@ class TrainSection(Section):
     falls."""
     batch: Positive = 8
     """Trajectories per optimiser step (the paper does not say)."""
-    max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
-    """Gradient clipping (the paper does not say)."""
     max_steps: Positive | None = None
     """Upper bound on optimiser steps per round; unset = whole epochs."""
     steps: Positive | None = None

@@ -24,6 +24,12 @@ from fedse.protocol import Delivery
 from fedse.seeds import seed_of
 from fedse.types import Adapter
 
+LEVEL = 0.05
+"""Probability with which an adapter that changes nothing is refused, and with which a site whose
+vote changes nothing is left out."""
+EXTREME = 10.0
+"""A site that goes more than so many times as far as the median site is left out."""
+
 
 def gate(r: OpenRound) -> OpenRound:
     """As many votes count as the sites do not find worse than the adapter before, or none."""
@@ -64,7 +70,7 @@ def _without_harm(
     stances: Mapping[str, Stance],
 ) -> tuple[frozenset[str], Merged]:
     """Who went too far or harms the others, at most `liars` of them, and the merge without them."""
-    far = far_away(stances, panel.extreme)
+    far = far_away(stances, EXTREME)
     far = far if len(far) <= panel.liars else frozenset()
     near = {client: one for client, one in stances.items() if client not in far}
     judged, against = merge(far) if far else whole, opposed(near)
@@ -98,7 +104,6 @@ class PlayingSites:
         # A site in quarantine is asked nothing, so there are as many fewer liars to expect.
         self.liars = max(0, settings.liars - len(r.out))
         self.accuses = settings.accuse and self.liars > 0
-        self.extreme = settings.extreme
         self._counted: dict[str, dict[str, Won]] = {}
 
     def suspected(self) -> Mapping[str, int]:
@@ -107,20 +112,18 @@ class PlayingSites:
         return Counter(one.client for one in excluded if one.kind == "suspected")
 
     def judge(self, before: Mapping[str, Won], adapter: Adapter) -> GateVerdict:
-        settings = self._run.config.gate
         seed = seed_of(self._run.config.run.seed, "gate", self._round.index)
         after = self.play(adapter)
-        return judge(before, after, liars=self.liars, level=settings.level, seed=seed)
+        return judge(before, after, liars=self.liars, level=LEVEL, seed=seed)
 
     def harm(self, accused: Collection[str], idle: Adapter, whole: Adapter) -> Harm:
         """What the accused do to the others; `idle` is the merge had they changed nothing."""
-        settings = self._run.config.gate
         return harm_of(
             accused,
             self.play(idle),
             self.play(whole),
             liars=self.liars,
-            level=settings.level / self.liars,
+            level=LEVEL / self.liars,
             seed=seed_of(self._run.config.run.seed, "harm", self._round.index),
         )
 

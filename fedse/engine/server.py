@@ -53,14 +53,13 @@ def server_command(config: Config, base: Path, port: int, *, host: str = HOST) -
 
 def server_environment(config: Config, given: Mapping[str, str]) -> dict[str, str]:
     """The server's environment variables; usage statistics are off."""
-    settings = config.engine
-    cores = settings.cores or f"0-{(os.cpu_count() or 1) - 1}"
+    cores = f"0-{(os.cpu_count() or 1) - 1}"
     variables = {
         "HF_HUB_OFFLINE": "1",
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
         "OMP_WAIT_POLICY": "PASSIVE",
-        "VLLM_CPU_OMP_THREADS_BIND": cores,
+        "VLLM_CPU_OMP_THREADS_BIND": given.get("VLLM_CPU_OMP_THREADS_BIND", cores),
         "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1",
         # The routes that replace weights and put the server to sleep; it listens on loopback only.
         "VLLM_SERVER_DEV_MODE": "1",

@@ -39,7 +39,7 @@ def personal_adapter(
 
 def settings_for(config: Config, lessons: int) -> TrainSection:
     """`train` with the personal rate and batch, and exactly `personal.steps` steps."""
-    own = config.personal.model_dump(include={"lr", "batch"}, exclude_none=True)
+    own = config.personal.model_dump(include={"lr"}, exclude_none=True)
     train = config.train.model_copy(update=own)
     passes = math.ceil(config.personal.steps / math.ceil(lessons / train.batch))
     length = {"epochs": passes, "max_steps": config.personal.steps, "steps": None}

@@ -67,7 +67,6 @@ def sum_terms(config: Config, *, round: int, adapter: str, size: int) -> SumTerm
         members=tuple(sorted(config.members)),
         size=size,
         bound=config.aggregate.secure_bound,
-        least=config.aggregate.secure_least,
     )
 
 

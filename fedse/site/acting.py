@@ -56,7 +56,6 @@ def policy_maker(
             temperature=temperature,
             context=rollout.context,
             new_tokens=rollout.new_tokens,
-            seeded=settings.seeds,
         )
 
     return served

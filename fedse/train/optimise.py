@@ -27,6 +27,9 @@ from fedse.train.batch import (
     padded_tokens,
 )
 
+MAX_GRAD_NORM = 1.0
+"""Longer gradients are shortened to this (the paper gives no figure)."""
+
 
 class Share(NamedTuple):
     """Which of the pieces this process computes, and how the processes add up what they found."""
@@ -113,7 +116,7 @@ def _take_steps(
                 loss = _add_up(parameters, loss, share.add)
             if not math.isfinite(loss):
                 raise TrainError("training loss is not finite", hint="lower train.lr")
-            torch.nn.utils.clip_grad_norm_(parameters, settings.max_grad_norm)
+            torch.nn.utils.clip_grad_norm_(parameters, MAX_GRAD_NORM)
             optimizer.step()
             schedule.step()
             optimizer.zero_grad()

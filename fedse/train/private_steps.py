@@ -41,7 +41,7 @@ def private_steps(
     """The model's trainable parameters after `private.steps` steps, also where there is no unit.
 
     A gradient is divided by `settings.batch`, not by the number of units, which is private; to
-    AdamW the scale makes no difference. `settings.max_grad_norm` is for fits without noise.
+    AdamW the scale makes no difference. `MAX_GRAD_NORM` is for fits without noise.
     """
     with resting_factor(model, settings.factors), training_mode(model, place):
         schedule = LambdaLR(optimizer, lambda step: arc.rate(step, of=private.steps))

@@ -10,6 +10,7 @@ from torch.optim import AdamW
 from fedse.config.training import TrainSection
 from fedse.train.batch import Lesson, make_batch, padded_tokens
 from fedse.train.lora import Trainer, load_adapter
+from fedse.train.optimise import MAX_GRAD_NORM
 from fedse.train.passes import batches_of
 from fedse.types import Adapter, Clock
 
@@ -102,7 +103,7 @@ def bare_loop(
     for lessons in batches:
         ids, attention, labels = make_batch(lessons).to(trainer.place.device)
         model(input_ids=ids, attention_mask=attention, labels=labels).loss.backward()
-        torch.nn.utils.clip_grad_norm_(parameters, settings.max_grad_norm)
+        torch.nn.utils.clip_grad_norm_(parameters, MAX_GRAD_NORM)
         optimizer.step()
         optimizer.zero_grad()
     model.eval()

@@ -352,12 +352,17 @@ def test_nothing_that_the_server_gets_is_an_adapter(tmp_path: Path):
         ({"aggregate.goal": 4}, "aggregate.goal = 0"),
         ({"gate.episodes": 4, "splits.validation": 0.2}, "gate.liars = 0"),
         ({"buffer.pooled": True}, "buffer.pooled = false"),
-        ({"aggregate.secure_least": 6}, "6 clients or more"),
     ],
 )
 def test_what_needs_single_updates_is_refused(settings: dict[str, object], reason: str):
     with pytest.raises((ValueError, ConfigError), match=f"aggregate.secure needs {reason}"):
         config(**settings)
+
+
+def test_two_members_have_no_secure_sum():
+    two = [client.model_dump() for client in config().clients[:2]]
+    with pytest.raises(ValueError, match=r"aggregate\.secure needs 3 clients or more"):
+        Config.model_validate({**config().model_dump(), "clients": two})
 
 
 def test_a_gate_that_leaves_nobody_out_decides_about_the_sum(tmp_path: Path):
