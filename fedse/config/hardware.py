@@ -36,7 +36,8 @@ class EngineSection(Section):
     in_flight: Positive = 64
     """Episodes that are played at the same time."""
     patience: Annotated[float, Field(gt=0)] = 600.0
-    """Seconds to wait for one reply, and for a server that starts or was killed."""
+    """Seconds to wait for one reply, for one answer of an environment (then the episode counts as
+    broken), and for a server that starts or was killed."""
     sleep: bool = False
     """The server gives its GPU memory back while the trainer works (vLLM's sleep mode)."""
     key: str | None = None

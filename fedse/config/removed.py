@@ -36,6 +36,7 @@ REMOVED: Mapping[str, Removed] = {
     "gate.extreme": Removed(10.0, FIXED),
     "personal.batch": Removed(None, "is no longer a setting: train.batch is used; remove it"),
     "engine.seeds": Removed(False, "is no longer a setting: vLLM fails with it; remove it"),
+    "clients.step_seconds": Removed(600.0, "is now engine.patience in the site's own settings"),
     "engine.cores": Removed(None, "is now the environment variable VLLM_CPU_OMP_THREADS_BIND"),
     "aggregate.step_rule": FEDEXP,
     "aggregate.step_max": Removed(10.0, OUTER_OPTION.format("most")),

@@ -124,9 +124,6 @@ class ClientSection(Section):
     """The first round in which this client is asked to take part."""
     options: dict[str, Any] = {}  # noqa: RUF012 (pydantic copies it)
     """Arguments of the environment."""
-    step_seconds: Annotated[float, Field(gt=0)] = 600.0
-    """Seconds the environment may take for one answer; then the episode counts as broken. Only
-    with `engine.type = "vllm"`, where environments run in threads of their own."""
 
 
 class Config(Section):

@@ -51,7 +51,7 @@ def server_command(config: Config, base: Path, port: int, *, host: str = HOST) -
     return [*command, *settings.arguments]
 
 
-def server_environment(config: Config, given: Mapping[str, str]) -> dict[str, str]:
+def server_environment(given: Mapping[str, str]) -> dict[str, str]:
     """The server's environment variables; usage statistics are off."""
     cores = f"0-{(os.cpu_count() or 1) - 1}"
     variables = {
@@ -90,7 +90,7 @@ def running_engine(
     port = port or free_ports(1)[0]
     url = f"http://{host}:{port}"
     command = server_command(config, base, port, host=host)
-    environment = server_environment(config, os.environ)
+    environment = server_environment(os.environ)
     before = os.environ.get(URL_VARIABLE)
     with Processes(logs, environment) as processes:
         processes.end_orphans()

@@ -148,7 +148,8 @@ class OwnThreadEnv:
             given = answer.get(timeout=self._seconds)
         except Empty:
             self._stuck = True
-            raise EnvError(f"{what} took longer than {self._seconds:g} s (step_seconds)") from None
+            told = f"{what} took longer than {self._seconds:g} s (engine.patience)"
+            raise EnvError(told) from None
         if isinstance(given, _Raised):
             raise given.error
         return given

@@ -63,7 +63,7 @@ def open_site(
 
     fit = fitting(trainer, prepare, config)
     keep = KeepInBuffer(buffer, config, client, spec)
-    play = recording(choose_play(env, encoder, keep, config, member, beat), buffer, config)
+    play = recording(choose_play(env, encoder, keep, config, beat), buffer, config)
     tasks = partial(remaining_tasks, partial(tasks_of, env, member, config.splits), buffer)
     own = (client, spec, make, tasks, buffer, make_policy, fit, clock, play, prepare, home)
     kept, probe = partial(keep_adapter, home), probing(trainer, config, beat)
@@ -143,9 +143,7 @@ def recording(play: Play, buffer: Buffer, config: Config) -> Play:
     return play_recorded
 
 
-def choose_play(
-    env: Env, encoder: Encoder, keep: Keep, config: Config, client: ClientSection, beat: Beat
-) -> Play:
+def choose_play(env: Env, encoder: Encoder, keep: Keep, config: Config, beat: Beat) -> Play:
     """We step an environment; a program plays by itself against a recording endpoint."""
     if not isinstance(env, ProgramEnv) and config.engine.type == "in-process":
         return partial(rollout, keep=keep, beat=beat)
@@ -154,7 +152,7 @@ def choose_play(
             rollout_at_own_pace,
             keep=keep,
             in_flight=config.engine.in_flight,
-            step_seconds=client.step_seconds,
+            step_seconds=config.engine.patience,
         )
     return env.player(encoder, beat)
 

@@ -50,7 +50,7 @@ def test_lora_needs_room_for_the_rank_and_merged_weights_the_routes_that_replace
 
 def test_the_server_has_a_python_of_its_own():
     given = {"PYTHONPATH": "here", "VIRTUAL_ENV": "here", "PATH": "p", "HF_HUB_OFFLINE": "0"}
-    made = server_environment(experiment(), given)
+    made = server_environment(given)
     assert "PYTHONPATH" not in made
     assert "VIRTUAL_ENV" not in made
     assert (made["PATH"], made["HF_HUB_OFFLINE"]) == ("p", "1")

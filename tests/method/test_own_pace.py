@@ -105,7 +105,7 @@ def test_a_world_that_does_not_answer_breaks_its_own_episode_only():
 
     played = play(Stuck, step_seconds=0.2)
     assert [episode.outcome for episode in played] == ["broken", *["success"] * 7]
-    assert played[0].error == "step took longer than 0.2 s (step_seconds)"
+    assert played[0].error == "step took longer than 0.2 s (engine.patience)"
 
 
 def test_what_the_engine_raises_ends_the_rollout():
