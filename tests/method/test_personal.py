@@ -96,7 +96,8 @@ def test_what_decides_and_what_is_reported_are_other_games_than_those_learned_fr
 
 @given(st.integers(1, 300), st.integers(1, 60), st.integers(1, 9))
 def test_it_takes_exactly_as_many_steps_as_asked(steps: int, lessons: int, batch: int):
-    settings = settings_for(config(steps=steps, batch=batch), lessons)
+    train = TrainSection(batch=batch)
+    settings = settings_for(config(steps=steps).model_copy(update={"train": train}), lessons)
     per_pass = -(-lessons // batch)
     assert settings.max_steps == steps
     assert (settings.epochs - 1) * per_pass < steps <= settings.epochs * per_pass
