@@ -238,6 +238,8 @@ def _problem(kind: str, location: Location, got: object, message: str) -> _Probl
     if kind == "missing":
         expected = f"; it must be {key.expected}" if key else ""
         return _Problem(location, f"{name} is missing{expected}", missing=True)
+    if kind == "one_of":
+        return _Problem(location, f"{name} {message}")
     if kind == "value_error":
         return _Problem(location, message.removeprefix("Value error, "))
     if key is None:

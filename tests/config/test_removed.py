@@ -2,6 +2,7 @@
 
 import pytest
 
+from fedse.config import section
 from fedse.config.file import dump_config, parse_config
 from fedse.config.keys import config_keys
 from fedse.config.removed import REMOVED
@@ -33,3 +34,13 @@ def test_another_value_is_refused_with_what_to_do_instead(name: str):
 
 def test_no_setting_is_both_removed_and_known():
     assert not REMOVED.keys() & config_keys().keys()
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ['aggregate]\ntype = "product"', 'select]\ntype = "frontier"', 'train]\nloss = "kto"'],
+)
+def test_a_variant_whose_package_is_missing_names_it(setting: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(section, "plugin_names", lambda group: ())
+    with pytest.raises(ConfigError, match="is in the package fed-se-variants, which is not inst"):
+        parse_config(f"[{setting}\n{EXPERIMENT}", "old.toml")
