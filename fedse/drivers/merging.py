@@ -34,5 +34,7 @@ def _votes(r: OpenRound, merged: Merged) -> dict[str, Callable[[], Adapter]]:
     """The votes of the merge; none if they are too many bytes to be compared."""
     if len(merged.voters) * r.run.spec.nbytes > MEASURED:
         return {}
-    read = {client: r.answers[client].read for client in merged.voters}
-    return {client: partial(load_checked, r_, r.run.spec) for client, r_ in read.items() if r_}
+    votes = {client: r.answers[client].read for client in merged.voters}
+    return {
+        client: partial(load_checked, read, r.run.spec) for client, read in votes.items() if read
+    }
