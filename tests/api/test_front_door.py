@@ -117,7 +117,7 @@ def test_a_finished_run_is_resumed_as_it_is(result: fedse.RunResult, root: Path)
 def test_an_adapter_is_loaded_by_round(result: fedse.RunResult, root: Path):
     assert fedse.load_adapter("first", out=root).digest == result.rounds[-1].after
     assert fedse.load_adapter("first", round=0, out=root).digest == result.rounds[0].before
-    with pytest.raises(StoreError, match="has no round 9, committed are 0 to 1"):
+    with pytest.raises(StoreError, match="has no round 9; rounds 0 to 1 are committed"):
         fedse.load_adapter("first", round=9, out=root)
 
 

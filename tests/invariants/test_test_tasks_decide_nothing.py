@@ -26,7 +26,7 @@ CONFIG = Config.model_validate(
         "buffer": {"demonstrations": 4},
         "splits": {"validation": 0.3, "home": 0.2},
         "gate": {"episodes": 5, "liars": 0},
-        "personal": {"steps": 4, "explore": "mix"},
+        "personal": {"steps": 4},
         "eval": {"episodes": 6, "home": 4},
         "clients": [{"name": "a", "env": "fedse.testing:CoinWorld", "options": {"tasks": 50}}],
     }
