@@ -16,6 +16,8 @@ SPARE_BYTES = 16 << 20
 """For logs, databases and small files, beside the adapters."""
 PROBE_BYTES = 1 << 16
 FULL = {errno.ENOSPC, errno.EDQUOT}
+# The second: the file that its processes share cannot grow, which it calls an I/O error.
+FULL_IN_SQLITE = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
 UNUSABLE = {*FULL, errno.EROFS, errno.EIO}
 """Of a disk that may be mended; one that belongs to another user is not waited for."""
 LOOK_SECONDS, REMIND_SECONDS = 2.0, 600.0
@@ -36,7 +38,7 @@ def is_full(error: BaseException) -> bool:
     while cause is not None:
         if isinstance(cause, OSError) and cause.errno in FULL:
             return True
-        if isinstance(cause, sqlite3.Error) and _code(cause) == sqlite3.SQLITE_FULL:
+        if isinstance(cause, sqlite3.Error) and _code(cause) in FULL_IN_SQLITE:
             return True
         cause = cause.__cause__
     return False
