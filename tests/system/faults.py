@@ -70,11 +70,14 @@ def watchdog_settings(pace: Pace) -> str:
 
 
 def stop(owner: str, name: str) -> Callable[[FaultField], object]:
-    """A process is stopped by a signal, and nobody lets it go on."""
+    """A process is stopped by a signal, and nobody lets it go on; over when its owner notices."""
 
     def strike(here: FaultField) -> None:
         (process,) = (p for p in here.roll(owner) if p["name"] == name)
+        before = len(here.log(owner))
         os.kill(process["pid"], signal.SIGSTOP)
+        # A site without a model may have answered already, and the round would not wait for it.
+        here.wait(ROUND_SECONDS, until=lambda: "is stopped for" in here.log(owner)[before:])
 
     return strike
 
