@@ -19,7 +19,7 @@ from fedse.method.site import Answer
 from fedse.protocol import Delivery
 from fedse.store.files import mapped
 from fedse.store.run import Run
-from fedse.types import ClientStats
+from fedse.types import AdapterSpec, ClientStats
 
 Misfit = Callable[[bytes], str]
 """Why the bytes of a reply cannot be a vote of this round; empty = they may be one."""
@@ -28,7 +28,8 @@ Keep = Callable[[Delivery], Answer]
 
 def collect_votes(r: OpenRound) -> OpenRound:
     """Every vote that can be used is on disk, and every other reply has its reason."""
-    return _collect(r, partial(_misfit, r), partial(_hold, r, inbox(r.run)))
+    travelling = travelling_spec(r.run.spec, r.run.config)
+    return _collect(r, partial(_misfit, r, travelling), partial(_hold, r, travelling, inbox(r.run)))
 
 
 def collect_keys(r: OpenRound) -> OpenRound:
@@ -39,9 +40,10 @@ def collect_keys(r: OpenRound) -> OpenRound:
 def _collect(r: OpenRound, misfit: Misfit, keep: Keep) -> OpenRound:
     answers: dict[str, Answer] = {}
     faults: list[Exclusion] = []
-    config, question = r.run.config, r.question("train", r.current, evaluate=_is_measured(r))
+    config, asked = r.run.config, frozenset(r.asked)
+    question = r.question("train", r.current, evaluate=_is_measured(r))
     for delivery in r.ask(question, request_bytes(r.current, config), of=r.asked):
-        if delivery.client in config.members and delivery.client not in r.asked:
+        if delivery.client in config.members and delivery.client not in asked:
             continue
         exclusion = delivery.exclusion or exclusion_of(config, delivery, answers, misfit)
         announce(r, delivery._replace(exclusion=exclusion))
@@ -86,8 +88,7 @@ def _too_many(stats: ClientStats, config: Config) -> bool:
     return any(played > most for played, most in counted)
 
 
-def _misfit(r: OpenRound, adapter: bytes) -> str:
-    travelling = travelling_spec(r.run.spec, r.run.config)
+def _misfit(r: OpenRound, travelling: AdapterSpec, adapter: bytes) -> str:
     if len(adapter) != travelling.nbytes:
         return f"adapter of {len(adapter)} bytes, expected {travelling.nbytes}"
     try:
@@ -99,13 +100,10 @@ def _misfit(r: OpenRound, adapter: bytes) -> str:
     return ""
 
 
-def _hold(r: OpenRound, folder: Path, delivery: Delivery) -> Answer:
+def _hold(r: OpenRound, travelling: AdapterSpec, folder: Path, delivery: Delivery) -> Answer:
     if delivery.adapter is None:
         return Answer(delivery.client, delivery.stats, None)
-    kept, travelling = (
-        folder / f"{r.index}-{delivery.client}",
-        travelling_spec(r.run.spec, r.run.config),
-    )
+    kept = folder / f"{r.index}-{delivery.client}"
     kept.write_bytes(with_resting_factor(delivery.adapter, travelling, r.current))
     return Answer(delivery.client, delivery.stats, partial(mapped, kept))
 

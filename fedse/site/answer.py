@@ -141,7 +141,7 @@ def leave(asked: Asked, rest: Next) -> SiteReply:
 
 def note(asked: Asked, rest: Next) -> SiteReply:
     """The answer, and the audit of it, have their lines in the site's ledger."""
-    site, fresh = asked.site, asked.finished() is None
+    site, fresh = asked.site, not asked.is_finished()
     done = rest(asked)
     if site.home is not None:
         note_audit(site.home, site.client, _audit_entry(asked, done), clock=site.clock)

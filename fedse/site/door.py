@@ -38,7 +38,7 @@ def follow_rules(asked: Asked, rest: Next) -> SiteReply:
 def refuse_stale(asked: Asked, rest: Next) -> SiteReply:
     """The round is not before the newest one, or the answer to it is still here."""
     allowed = asked.rules is not None and asked.rules.earlier_rounds
-    if not allowed and asked.question.kind not in SUM_STAGES and asked.finished() is None:
+    if not allowed and asked.question.kind not in SUM_STAGES and not asked.is_finished():
         newest = asked.site.buffer.outbox.newest(asked.question.experiment)
         require_current(asked.question, newest)
     return rest(asked)
@@ -47,7 +47,7 @@ def refuse_stale(asked: Asked, rest: Next) -> SiteReply:
 def spend_rounds(asked: Asked, rest: Next) -> SiteReply:
     """The site's budget allows the question and is smaller now, unless it was counted before."""
     rules, question, outbox = asked.rules, asked.question, asked.site.buffer.outbox
-    if rules is not None and asked.finished() is None:
+    if rules is not None and not asked.is_finished():
         kind = VALIDATION if question.kind == "validate" else WORK
         require_near(rules, question, outbox.newest(question.experiment))
         require_budget(rules, question, asked.config, outbox.asked(question.experiment, kind))

@@ -215,7 +215,7 @@ def rounds_left(journal: PrivacyJournal, config: Config) -> int:
 def spend_privacy(asked: Asked, rest: Next) -> SiteReply:
     """The question is answered without training if the budget does not allow another fit."""
     question = asked.question
-    if not question.trains or asked.finished() is not None:
+    if not question.trains or asked.is_finished():
         return rest(asked)
     if may_train(asked.site, asked.config, question.round):
         return rest(asked)

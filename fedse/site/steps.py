@@ -50,6 +50,10 @@ class Asked:
         """The stored answer to this question, if it was worked on before."""
         return self.site.buffer.outbox.finished(*self.key)
 
+    def is_finished(self) -> bool:
+        """Whether there is a stored answer to this question; its adapter is not read."""
+        return self.site.buffer.outbox.is_finished(*self.key)
+
     def without_training(self) -> "Asked":
         """The same question, to be answered with measurements alone."""
         return replace(self, question=self.question.model_copy(update={"kind": "evaluate"}))

@@ -165,6 +165,18 @@ class Outbox:
                 return None
         return SiteReply(stats, adapter, self._fault(experiment, round, request))
 
+    def is_finished(self, experiment: str, round: int, request: str) -> bool:
+        """Whether `finished` would find an answer; its adapter is not read."""
+        row = self._db.execute(
+            f"SELECT adapter IS NULL, kind FROM outbox {OF} AND request = ?",
+            (experiment, round, request),
+        ).fetchone()
+        if row is None:
+            return False
+        if row == (1, TRAIN) and self._is_described(experiment, round):
+            return next(self._pieces(experiment, round), None) is not None
+        return True
+
     def audit(self, experiment: str, round: int, request: str) -> str | None:
         """What the audit of the answer to `request` found; None = it was not audited."""
         query = f"SELECT result FROM audit {OF} AND request = ?"
