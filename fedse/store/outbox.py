@@ -197,15 +197,6 @@ class Outbox:
         row = self._db.execute(query, (experiment, round, request)).fetchone()
         return Fault(row[0]) if row else Fault.NONE
 
-    def vote(self, experiment: str, *, before: int) -> bytes | None:
-        """The adapter in the newest answer that has one, of the rounds before that one."""
-        votes = [vote for vote in self.kept_votes(experiment) if vote.round < before]
-        if not votes:
-            return None
-        place = (experiment, votes[0].round)
-        whole = self._db.execute(f"SELECT adapter FROM outbox {VOTE}", place).fetchone()[0]
-        return self._joined(*place) if whole is None else bytes(whole)
-
     def steps(self, experiment: str) -> int:
         """Optimiser steps of all votes of the experiment."""
         query = "SELECT sum(steps) FROM steps_taken WHERE experiment = ?"
