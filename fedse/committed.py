@@ -13,14 +13,14 @@ class Exclusion(Record):
     client: str
     kind: ExclusionKind
     """rejected: the reply broke the rules, which is a strike. suspected: the gate refuses the mean
-    with its vote and not without it, which is a strike too. quarantined: earlier strikes were too
-    many. revoked: the coordinator withdrew its key. failed: the site or its connection failed, or
-    somebody else may have used its name."""
+    with its vote but not without it, which is also a strike. quarantined: it already had too many
+    strikes. revoked: the coordinator revoked its key. failed: the site or its connection failed, or
+    someone else may have used its name."""
     reason: str
 
     @property
     def text(self) -> str:
-        """Reason and, where it matters for the client, kind."""
+        """The reason; the kind comes first, unless it is `failed`."""
         return self.reason if self.kind == "failed" else f"{self.kind}: {self.reason}"
 
 
@@ -36,16 +36,16 @@ class Drift(Record):
 
 
 class GateRecord(Record):
-    """What the sites' validation games said about a round's merged adapter."""
+    """What the sites' validation games showed about a round's merged adapter."""
 
     change: float
-    """Of the sites' success, the extreme ones left out."""
+    """Mean change of the sites' success, without the most extreme sites."""
     bound: float
-    """A smaller change is no chance any more."""
+    """A change below this is unlikely to be chance."""
     sites: int
     """How many played; 0 = too few to decide."""
     refused: bool
-    """The adapter of the round before stays."""
+    """The previous round's adapter is kept."""
 
 
 class RoundResult(Record):
@@ -54,7 +54,7 @@ class RoundResult(Record):
     index: int
     before: str
     after: str
-    """Digests of the global adapter."""
+    """`before` and `after` are digests of the global adapter."""
     voters: tuple[str, ...]
     abstained: tuple[str, ...] = ()
     excluded: tuple[Exclusion, ...] = ()
@@ -64,8 +64,8 @@ class RoundResult(Record):
     bytes_up: int
     seconds: float
     drift: Drift | None = None
-    """None = nobody voted, or the adapters have more than 256 MB together."""
+    """None = nobody voted, or the adapters are larger than 256 MB in total."""
     gate: GateRecord | None = None
-    """None = there is no gate."""
+    """None = no gate."""
     moments: tuple[str, ...] = ()
     """Digests of what the aggregator remembers after this round."""

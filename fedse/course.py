@@ -1,14 +1,14 @@
-"""Where in the course of a run a fit stands: its part of the schedule, and what AdamW remembers."""
+"""Where a fit stands in the course of a run: its part of the schedule, and what AdamW remembers."""
 
 import math
 from typing import NamedTuple
 
 
 class Arc(NamedTuple):
-    """The part of a falling half cosine that the learning rate walks in one fit.
+    """The part of a falling half cosine that the learning rate follows in one fit.
 
-    The whole of it is divided into `whole` equal parts: `before` of them are behind, the fit walks
-    the next `own`.
+    The half cosine has `whole` equal parts: `before` of them are done, and the fit covers the next
+    `own`.
     """
 
     before: int = 0
@@ -16,7 +16,7 @@ class Arc(NamedTuple):
     whole: int = 1
 
     def rate(self, step: int, *, of: int) -> float:
-        """The share of the peak learning rate at a step, the first being 0, of a fit of `of`."""
+        """Share of the peak learning rate at `step`, counted from 0, in a fit of `of` steps."""
         # Whole numbers up to the one division, so that a whole arc has the bits of pi * step / of.
         walked = self.before * of + self.own * step
         return 0.5 * (1 + math.cos(math.pi * walked / (self.whole * of)))
@@ -27,15 +27,15 @@ LEVEL = Arc(own=0)
 
 
 class PrivateCourse(NamedTuple):
-    """How a fit is kept from telling more about one unit than it may."""
+    """How a fit is kept from revealing more about one unit than it may."""
 
     units: tuple[tuple[int, ...], ...]
     """The places of the lessons of each unit; every lesson is in one."""
     rate: float
-    """Probability with which a unit is in a step."""
+    """Probability that a unit takes part in a step."""
     steps: int
     clip: float
-    """Norm to which the gradient of one unit is shortened."""
+    """Norm to which the gradient of one unit is clipped."""
     noise: float
     """Standard deviation of the noise, in units of `clip`."""
     secret: bytes
@@ -49,7 +49,7 @@ class Course(NamedTuple):
     moments: bytes | None = None
     """AdamW's state after the last fit, as the trainer wrote it; None = a fresh optimiser."""
     round: int = 0
-    """The round of the experiment; 0 = the fit stands alone."""
+    """The round of the experiment; 0 = the fit is independent of any round."""
     warm: bool = False
     """Whether this is a round of the warm start, before any exploration."""
     site: str = ""

@@ -5,10 +5,10 @@ FedSEError                1
 ├── MachineError          3   something this machine lacks (a package, a file, memory)
 ├── EnvError              4   an environment broke its contract, or too many episodes broke
 ├── AdapterRejected       5   an adapter that arrived is not what the spec promises
-├── WireError             6   a message or a site's worker did not answer as agreed
+├── WireError             6   a message or a site's worker did not follow the protocol
 ├── StoreError            7   a buffer or a run directory cannot be read or written
-├── TrainError            8   training went wrong (non-finite loss, nothing to train)
-└── RunError             10   a run cannot go on (too few clients, an engine that gives no answer)
+├── TrainError            8   training failed (non-finite loss, nothing to train)
+└── RunError             10   a run cannot continue (too few clients, no answer from an engine)
 
 Interrupted (a KeyboardInterrupt) has 130.
 
@@ -88,7 +88,7 @@ def boundary(kind: type[FedSEError], what: str, *, hint: str = "") -> Iterator[N
 
 
 def _cause(error: Exception, what: str) -> str:
-    """What the system says, without its number; of any other error its type and text."""
+    """What the system reports, without its number; for any other error, its type and text."""
     if not isinstance(error, OSError) or not error.strerror:
         return f"{type(error).__name__}: {error}"
     name = str(error.filename or "")

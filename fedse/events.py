@@ -15,7 +15,7 @@ class Emit(Protocol):
 
 
 Observer = Callable[[str, dict[str, Fact]], None]
-"""Receives each event's name and all its facts, after they were written."""
+"""Receives each event's name and all its facts, after they have been written."""
 
 
 def silent(event: str, /, **facts: Fact) -> None:

@@ -95,7 +95,7 @@ class Turn(Record):
     action_ids: tuple[int, ...] = ()
     """Tokens the model sampled, its end token included; the only ones learned from."""
     learned: bool = True
-    """Whether the action is learned from; not if the agent said something private of its own."""
+    """Whether the action is learned from; false if the agent added something private of its own."""
 
 
 class Trajectory(Record):
@@ -124,10 +124,8 @@ class Trajectory(Record):
 
     @property
     def loss_mask(self) -> tuple[bool, ...]:
-        """True exactly on the tokens the agent sampled (the paper's loss: thought and action).
-
-        But on none of an action that is not `learned`.
-        """
+        """True exactly for the tokens the agent sampled (the paper's loss: thought and action).
+        Tokens of an action that is not `learned` are an exception: for them it is false."""
         mask: list[bool] = []
         for turn in self.turns:
             mask += [False] * len(turn.context_ids) + [turn.learned] * len(turn.action_ids)
@@ -135,9 +133,9 @@ class Trajectory(Record):
 
     @property
     def content_digest(self) -> str:
-        """Equal for two episodes that did the same in the same task, at any client and time.
+        """Equal for two episodes with the same turns in the same task, at any client and time.
 
-        The buffer is the paper's set union, so this is what makes two elements the same.
+        The buffer is the paper's set union, and two elements with the same digest are one.
         """
         texts = [(turn.observation, turn.action) for turn in self.turns]
         return digest_of([self.task.model_dump(mode="json"), texts])
@@ -149,7 +147,7 @@ class TensorSpec(Record):
 
 
 class AdapterSpec(Record):
-    """What every adapter of a federation must look like; agreed at join, never sent.
+    """What every adapter of a federation must look like; agreed when a site joins, never sent.
 
     An adapter's bytes are a safetensors file whose header follows from this spec alone, so a
     received header is compared, not interpreted.
@@ -165,7 +163,8 @@ class AdapterSpec(Record):
 
     @property
     def identity(self) -> str:
-        """Equal where adapters may be merged: same base weights, same layout, whatever its name."""
+        """Equal if adapters may be merged: same base weights and layout, whatever the base is
+        called."""
         return digest_of(self.model_dump(mode="json", exclude={"base"}))
 
     @property
@@ -243,7 +242,7 @@ class Fitted(NamedTuple):
 
 
 class ClientStats(Record):
-    """Everything a client says about its data: numbers only."""
+    """Everything a client reports about its data: numbers only."""
 
     played: int = 0
     succeeded: int = 0
@@ -251,7 +250,7 @@ class ClientStats(Record):
     truncated: int = 0
     """Episodes that ended at the turn cap or the context's end."""
     replies: int = 0
-    """Replies of the agent in these episodes."""
+    """The agent's replies in these episodes."""
     unread: int = 0
     """Replies in which the environment found no action."""
     cut: int = 0
@@ -265,23 +264,24 @@ class ClientStats(Record):
     steps: int = 0
     eval_played: int = 0
     eval_succeeded: int = 0
-    """Episodes of the adapter the client was sent, before it trained, in tasks nobody has."""
+    """Successes in tasks that no client has, with the adapter the client was sent, before
+    training."""
     home_played: int = 0
     home_succeeded: int = 0
-    """The same in tasks of its own that the client does not learn from."""
+    """The same in the client's own tasks that it does not learn from."""
     personal_played: int = 0
     personal_succeeded: int = 0
-    """Episodes of the client's personal adapter in tasks nobody has."""
+    """Successes in tasks that no client has, with the client's personal adapter."""
     personal_home_played: int = 0
     personal_home_succeeded: int = 0
-    """Episodes of the client's personal adapter in tasks of its own that it does not learn from."""
+    """The same in the client's own tasks that it does not learn from."""
     validation_played: int = 0
     validation_succeeded: int = 0
-    """Episodes of the adapter the client was sent in the tasks that decide about it."""
+    """Successes in the validation tasks, with the adapter the client was sent."""
     entropy: float = 0.0
     """Shannon entropy of the actions of this round's episodes, nats."""
     distinct: float = 0.0
-    """Share of this round's episodes that did not repeat another one action for action."""
+    """Share of this round's episodes that do not repeat another one action for action."""
     rollout_seconds: float = 0.0
     train_seconds: float = 0.0
     eval_seconds: float = 0.0

@@ -24,7 +24,7 @@ INTRO = {
         "A run writes one JSON object per event into `events.jsonl`, and `--json` prints the "
         "same lines. Each has `event` and `time` (seconds since 1970) besides the fields below. "
         "With the local driver the file holds the events of the coordinator and of all clients; "
-        "in a federation a site writes its own into `worker.log`. No field holds a text that an "
+        "in a federation a site writes its own into `worker.log`. No field holds text that an "
         "agent saw or wrote. Where these files are: [operate a "
         "federation](../how-to/operate.md#logs).",
     ),
@@ -81,7 +81,7 @@ COUNTS = {
     "personal_succeeded": "Successful episodes among them.",
     "personal_home_played": "The same in the client's own tasks that it does not learn from.",
     "personal_home_succeeded": "Successful episodes among them.",
-    "validation_played": "Episodes that decide whether the merged adapter is accepted.",
+    "validation_played": "Episodes that decide whether a merged adapter is accepted.",
     "validation_succeeded": "Successful episodes among them.",
     "rollout_seconds": "Seconds of exploration.",
     "train_seconds": "Seconds of training.",
@@ -96,13 +96,13 @@ EVENTS = {
     "answer.abstained": "a site answered without a vote, by its own choice",
     "answer.excluded": "a reply is not counted; the reason is given",
     "answer.late": "a reply arrived after its round; `again` if the same reply had been counted",
-    "eval.recorded": "a client's held-out games of the adapter after `round` are in the database",
+    "eval.recorded": "a client's held-out games with the adapter after `round` are in the database",
     "personal.started": "a client is about to make its personal adapter from `lessons` episodes",
     "gate.played": "the sites have played their validation games with `adapter`",
     "aggregate.started": "the replies are about to be merged",
     "commit.started": "the merged adapter is about to be committed",
     "sum.stage": "the members have answered a stage of a secure sum",
-    "sum.refused": "a secure sum was not made or not used, so the adapter stays",
+    "sum.refused": "a secure sum could not be made or used, so the adapter stays the same",
     "round.committed": "the round is in the database",
     "alarm.raised": "the round's numbers show what keeps the agent from learning",
     "run.resumed": "the round loop ended early and was submitted again after `round`",
@@ -110,10 +110,10 @@ EVENTS = {
     "run.finished": "all rounds are committed and the last adapter is measured",
     "run.failed": "the run ended with an error; see [exit codes](exit-codes.md)",
     "engine.ended": "the server that generates replies ended; it is restarted",
-    "eval.started": "held-out games of the adapter that was sent begin",
+    "eval.started": "held-out games with the adapter that was sent begin",
     "eval.progress": "`played` of `episodes` games that are not learned from have ended",
     "rollout.started": "exploration begins",
-    "rollout.progress": "more games of the exploration have ended",
+    "rollout.progress": "more exploration games have ended",
     "train.started": "fine-tuning on `lessons` episodes begins",
     "upload.started": "the reply is about to be sent",
     "site.opening": "a client's model and environment are about to be loaded",

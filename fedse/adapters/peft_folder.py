@@ -28,7 +28,7 @@ ELSEWHERE = "choose a place where you may write"
 def export_adapter(adapter: Adapter, folder: Path, *, card: str | None = None) -> Path:
     """`folder` holds the adapter as PEFT would save it, byte for byte the same every time.
 
-    `card` is its README; without one it says only what the adapter itself tells.
+    `card` is its README; by default it contains only what follows from the adapter itself.
     """
     _export(adapter, folder, None, card)
     return folder

@@ -15,22 +15,23 @@ def no_beat() -> None:
 
 
 class Message(NamedTuple):
-    """A part of what is shown at once: the user's words, or what a tool returned."""
+    """Part of one observation: the user's words, or what a tool returned."""
 
     role: str
     content: str
 
 
 class Dialogue(NamedTuple):
-    """All an agent knows when it must act."""
+    """Everything the agent knows when it has to act."""
 
     system: str
     turns: tuple[Turn, ...]
     observation: str
     messages: tuple[Message, ...] = ()
-    """The observation in parts, where the chat template tells them apart; else one user's."""
+    """The observation in parts, if the chat template distinguishes them; empty = one user
+    message."""
     tools: str = ""
-    """The tools that may be called, as the JSON list that a chat template takes."""
+    """The tools that may be called, as a JSON list in the form chat templates expect."""
     shape: Shape | None = None
     """What the reply must look like, for policies that have `keeps_shapes`."""
 
@@ -60,7 +61,7 @@ def keeps_shapes(policy: Policy) -> bool:
 
 
 class BeatingPolicy:
-    """Acts as another policy does, and tells of each reply."""
+    """Acts like another policy, and reports each reply."""
 
     def __init__(self, acting: Policy, beat: Beat) -> None:
         self.name = acting.name

@@ -29,7 +29,7 @@ class CallShape(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """Calls of these tools, or an answer of this schema where there is one."""
+    """Calls to these tools, or an answer that follows this schema if there is one."""
 
     calls: tuple[CallShape, ...] = ()
     many: bool = False

@@ -41,9 +41,9 @@ class Harm(NamedTuple):
     """What the updates of some members do to the others."""
 
     change: float
-    """Of the others' success, the extreme ones left out."""
+    """Mean change of the others' success, without the most extreme ones."""
     bound: float
-    """A smaller change is no chance any more."""
+    """A change below this is unlikely to be chance."""
     proven: bool
     """The others lose more than chance explains."""
     helps: bool

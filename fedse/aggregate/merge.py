@@ -18,18 +18,18 @@ from fedse.types import Adapter, FloatVector
 
 
 class Vote(NamedTuple):
-    """One client's validated adapter, fetched when it is needed."""
+    """One client's validated adapter, loaded when it is needed."""
 
     client: str
     load: Callable[[], Adapter]
     lessons: int = 1
-    """Episodes the client says it learned from; only the weighted ablation believes it."""
+    """Episodes the client claims to have learned from; only the weighted ablation relies on it."""
     length: float | None = None
     """Euclidean length of its update, if that was measured when the adapter was checked."""
 
 
 class Merge(Protocol):
-    """A way to merge that remembers nothing; `stateless` makes an aggregator of it."""
+    """A way to merge that keeps no state; `stateless` turns it into an aggregator."""
 
     def __call__(
         self, current: Adapter, votes: Sequence[Vote], *, settings: AggregateSection
@@ -55,7 +55,7 @@ class VoteShare(NamedTuple):
     norm: float
     """Length of its update before clipping."""
     scale: float
-    """What its update is multiplied with so that it is no longer than the bound."""
+    """The factor that scales its update to at most the bound."""
     weight: float
 
 
@@ -171,7 +171,7 @@ def clip_bound(norms: Sequence[float], settings: AggregateSection) -> float | No
 
 
 def clip_scale(norm: float, bound: float | None) -> float:
-    """What an update of this length is multiplied with so that it is no longer than `bound`."""
+    """The factor that scales an update of this length to at most `bound`."""
     if bound is None:
         return 1.0
     return 1.0 if norm <= bound else bound / norm

@@ -45,7 +45,7 @@ class Plan(Record):
     spec_digest: str
     agreed_digest: str
     seconds: float | None = None
-    """An estimate by an earlier run of the same model on this machine; None = there is none."""
+    """Estimated from an earlier run of the same model on this machine; None = no such run."""
     seconds_from: str = ""
     """What the estimate is based on."""
     warnings: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ def load_experiment(
     method: str | None = None,
     only: str | None = None,
 ) -> Experiment:
-    """The experiment under `settings`, as a baseline `method`, with the client `only` alone."""
+    """The experiment with `settings`, as baseline `method`, limited to the client `only`."""
     if isinstance(source, Config):
         given, source_name = dump_config(source), source.run.name
     else:
@@ -75,7 +75,7 @@ def _overrides(settings: Settings) -> Sequence[str]:
 
 
 def plan(source: Source, *, engine: Engine = "local", **changes: Any) -> Plan:
-    """What a run would do; raises what the run would raise before its first round."""
+    """What a run would do; raises any error that the run would raise before its first round."""
     config = load_experiment(source, **changes).config
     require_runnable(config, engine)
     # A run finds this out when a site is opened, where the tokenizer is loaded anyway.

@@ -1,4 +1,4 @@
-"""Run an experiment from start to result, and go on with one that was stopped."""
+"""Run an experiment from start to result, or continue one that was stopped."""
 
 import os
 import warnings
@@ -31,9 +31,10 @@ def run(
 ) -> RunResult:
     """All rounds of the experiment are committed in a new folder, or nothing was started.
 
-    `on_event` receives every event's name and facts as it happens. `out` is the folder the run's
-    own folder is made in, `name` is that folder's name. `given` is the text kept as config.toml
-    where `experiment` is a Config. A tracker's failure is passed to `warn`; the run goes on.
+    `on_event` receives every event's name and facts as it happens. `out` is the folder in which the
+    run's own folder is made, and `name` is that folder's name. `given` is the text saved as
+    config.toml if `experiment` is a Config. A tracker's failure is passed to `warn`; the run
+    continues.
     """
     config, text = load_experiment(experiment, settings=settings, method=method, only=only)
     require_runnable(config, engine, partial(require_trackers, track))
@@ -54,9 +55,9 @@ def resume(
     on_event: Observer | None = None,
     out: Path | None = None,
 ) -> RunResult:
-    """The run has all its rounds; its adapters are those it would have had without the stop.
+    """The run has all its rounds; its adapters are those of a run without the interruption.
 
-    `run` is the path or the name of a run, or `last` for the one that was started last.
+    `run` is the path or name of a run, or `last` for the one that was started last.
     """
     path = find_run(str(run), root_of(out))
     require_machine(engine)

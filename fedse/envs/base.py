@@ -20,7 +20,7 @@ from fedse.types import Split, Task, Trajectory
 
 
 class Step(NamedTuple):
-    """What the environment answers to `reset` and to every action."""
+    """The environment's answer to `reset` and to every action."""
 
     observation: str
     reward: float = 0.0
@@ -33,7 +33,7 @@ class Step(NamedTuple):
 
 @runtime_checkable
 class Env(Protocol):
-    """A private world: tasks in two disjoint splits, episodes that depend on (task, seed) alone."""
+    """A private world: tasks in two disjoint splits, episodes that depend only on (task, seed)."""
 
     name: str
     system_prompt: str
@@ -44,11 +44,12 @@ class Env(Protocol):
         ...
 
     def reset(self, task: Task, *, seed: int) -> Step:
-        """Start the episode; nothing remains from an earlier one."""
+        """Start an episode; nothing remains from an earlier one."""
         ...
 
     def step(self, action: str) -> Step:
-        """Apply one action. Text that is not a valid action gets an answer; it never raises."""
+        """Apply one action. Text that is not a valid action gets an answer too; nothing is
+        raised."""
         ...
 
     def close(self) -> None: ...
@@ -56,7 +57,7 @@ class Env(Protocol):
 
 @runtime_checkable
 class ExpertEnv(Env, Protocol):
-    """An environment that can also show how it is done."""
+    """An environment that can also show how its tasks are done."""
 
     def actions(self) -> Sequence[str]:
         """Some well-formed actions in the current state, for a random player to choose from."""
@@ -69,13 +70,13 @@ class ExpertEnv(Env, Protocol):
 
 @runtime_checkable
 class HindsightEnv(Env, Protocol):
-    """An environment that can name other goals that an episode reached."""
+    """An environment that can name other goals an episode has reached."""
 
     def reached(self, episode: Trajectory) -> Iterable[Task]:
         """Training tasks that the episode's actions may have completed, the best guess first.
 
-        `reset` takes each of them, and none is of the test split. A wrong guess is harmless: the
-        actions are replayed, and only a success counts. The open episode is lost.
+        `reset` accepts each of them, and none is in the test split. A wrong guess is harmless: the
+        actions are replayed, and only a success counts. The episode in progress is lost.
         """
         ...
 
@@ -85,7 +86,7 @@ class SubjectEnv(Env, Protocol):
     """An environment that can name the person or case a task is about."""
 
     def subject(self, task: Task) -> str:
-        """A name for the data subject of a task; the same for all tasks about the same one."""
+        """A name for the data subject of a task; the same for all tasks about that subject."""
         ...
 
 
@@ -131,12 +132,12 @@ def subject_of(env: Env, task: Task) -> str | None:
 
 
 def env_names() -> tuple[str, ...]:
-    """Every environment that can be made here, the installed third-party ones included."""
+    """Every environment that can be made here, including installed third-party ones."""
     return tuple(sorted({*BUILT_IN, *plugin_names(plugins.ENVS)}))
 
 
 def make_env(name: str, options: Mapping[str, Any] | None = None) -> Env:
-    """A fresh instance of environment `name`; `module:Class` names one that is not registered."""
+    """A new instance of environment `name`; `module:Class` names one that is not registered."""
     with boundary(EnvError, f"environment {name!r}"):
         made = env_class(name)(**(options or {}))
         lacking = [member for member in MEMBERS if not hasattr(made, member)]

@@ -24,11 +24,11 @@ class OwnRecord(NamedTuple):
     options: Mapping[str, Any]
     """`select.options`."""
     tallies: Mapping[Task, Tally]
-    """How often each training task was tried and won, the present round included."""
+    """How often each training task was tried and succeeded, including this round."""
     kept: Mapping[Task, frozenset[str]]
-    """Content digests of the episodes that earlier rounds chose, by task."""
+    """Content digests of the episodes chosen in earlier rounds, by task."""
     make_env: EnvFactory
-    """Makes the client's environment; whoever does must close it."""
+    """Makes the client's environment; the caller must close it."""
     tasks: Sequence[Task]
     """The client's own training tasks."""
 
@@ -37,7 +37,7 @@ Select = Callable[[Sequence[Trajectory]], tuple[Trajectory, ...]]
 
 
 class SelectByRecord(Protocol):
-    """A rule that looks at the client's record too."""
+    """A rule that also looks at the client's record."""
 
     def __call__(
         self, played: Sequence[Trajectory], /, *, record: OwnRecord
@@ -78,7 +78,7 @@ def select_lessons(
 
 
 def _tallies(played: Sequence[Trajectory], earlier: Mapping[Task, Tally]) -> Mapping[Task, Tally]:
-    """Those of earlier rounds and of `played`; a broken episode is no try."""
+    """Those of earlier rounds and of `played`; a broken episode does not count as a try."""
     tallies = dict(earlier)
     for episode in played:
         if episode.outcome != "broken":

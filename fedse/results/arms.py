@@ -18,7 +18,7 @@ NOT_THE_METHOD: dict[str, Any] = {
 
 
 class Arm(NamedTuple):
-    """One method: the runs of it, by seed."""
+    """One method and its runs, by seed."""
 
     label: str
     config: Config

@@ -42,7 +42,7 @@ class ArmResult(NamedTuple):
 
     arm: Arm
     rounds: tuple[int, ...]
-    """After which round each run was measured."""
+    """The round after which each run was measured."""
     envs: dict[str, Rate]
     all: Rate
     mean: Mean
@@ -53,7 +53,7 @@ class Contrast(NamedTuple):
 
     arm: Arm
     unpaired: str
-    """Why only counts could be compared; empty = game by game."""
+    """Why only counts could be compared; empty = compared game by game."""
     games: int
     seeds: int
     found: Differences
@@ -62,7 +62,7 @@ class Contrast(NamedTuple):
     p: float
     p_holm: float
     detectable: float
-    """The smallest difference found 4 times in 5 at this size; inf = none."""
+    """The smallest difference that this many games reveal 4 times out of 5; inf = none."""
 
     @property
     def verdict(self) -> str:

@@ -54,8 +54,8 @@ class RunResult:
     """Round -> client -> success of the adapter after that round in held-out games; 0 = untrained.
     A rate has a `value` and an `interval`."""
     places: Mapping[str, Mapping[str, Rate]]
-    """Of the newest evaluation: `test` = tasks that no client has, `home` = the client's own; with
-    `-personal` by the client's personal adapter -> client -> success."""
+    """Place -> client -> success in the newest evaluation. Places are `test` = tasks that no client
+    has and `home` = the client's own, with `-personal` appended for its personal adapter."""
 
     @property
     def finished(self) -> bool:
@@ -75,7 +75,7 @@ class RunResult:
 
     @property
     def overall(self) -> Change | None:
-        """All held-out games together; None where success was not measured at both ends."""
+        """All held-out games together; None if success was not measured at both ends."""
         return _together(self._changes(0))
 
     @property
@@ -91,7 +91,7 @@ class RunResult:
 
     @property
     def mean_of_environments(self) -> tuple[Mean, Mean] | None:
-        """Before and after, every environment counted the same; None where not measured."""
+        """Before and after, counting every environment equally; None if not measured."""
         changes = list(self.by_environment.values())
         if not changes:
             return None

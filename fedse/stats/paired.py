@@ -22,13 +22,13 @@ Array = NDArray[np.float64]
 
 
 class Difference(NamedTuple):
-    """How much more `a` won than `b`, as a share of games."""
+    """How much more often `a` succeeded than `b`, as a share of games."""
 
     value: float
     low: float
     high: float
     p: float
-    """Two-sided, of no difference."""
+    """Two-sided p-value of the hypothesis of no difference."""
 
     @property
     def interval(self) -> Interval:
@@ -42,7 +42,7 @@ class Differences(NamedTuple):
     micro: Difference
     """All games together."""
     macro: Difference
-    """The mean of the groups' differences: every group counts the same."""
+    """The mean of the groups' differences: every group counts equally."""
 
 
 class _Counts(NamedTuple):

@@ -28,7 +28,7 @@ class Rate(NamedTuple):
 
     @property
     def value(self) -> float:
-        """The share of successes; nan without an episode."""
+        """The share of successes; nan without episodes."""
         return self.successes / self.n if self.n else float("nan")
 
     @property

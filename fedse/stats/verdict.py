@@ -12,7 +12,7 @@ POWER = 0.8
 
 
 LEAST_P = 0.001
-"""The smallest p that is told as a number."""
+"""The smallest p that is shown as a number."""
 
 
 def p_text(p: float) -> str:

@@ -36,7 +36,7 @@ class Played(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """How often a task was tried and won; a broken game is no try."""
+    """How often a task was tried and succeeded; a broken game does not count as a try."""
 
     tries: int
     won: int

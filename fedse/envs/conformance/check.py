@@ -23,13 +23,13 @@ class Check(Record):
     ok: bool
     detail: str
     todo: str = ""
-    """What to do about it; empty when ok."""
+    """What to do about it; empty if ok."""
     skipped: bool = False
     """It could not be tested here, which counts as ok."""
 
 
 class CheckReport(Record):
-    """All checks of one environment, in the order they were tried."""
+    """All checks of one environment, in the order in which they were run."""
 
     env: str
     checks: tuple[Check, ...]
@@ -148,10 +148,10 @@ def check_env(
     hash_seeds: Sequence[int] = (1, 2),
     timeout: float = 120.0,
 ) -> CheckReport:
-    """Every check on up to `tasks` tasks of each split.
+    """The results of all checks, on up to `tasks` tasks of each split.
 
-    `actions` are texts to play with where the environment has no actions() of its own. For each
-    of `hash_seeds` one child process plays the same episodes within `timeout` seconds.
+    `actions` are the texts to play if the environment has no actions() of its own. For each of
+    `hash_seeds`, one child process plays the same episodes within `timeout` seconds.
     """
     subject = Subject(name, options or {}, tasks, seed, actions, hash_seeds, timeout)
     with redirect_stdout(subject.printed):
