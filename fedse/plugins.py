@@ -8,9 +8,12 @@ A package adds one with an entry point of the group, as in its pyproject.toml:
 Without a package, `module:name` names any variant that can be imported.
 """
 
+import os
+import sys
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from typing import Any, TypeVar
 
 from fedse.errors import ConfigError, MachineError, boundary, is_installed, require_packages
@@ -43,12 +46,33 @@ PACKAGES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 
 def plugin_names(group: str) -> tuple[str, ...]:
     """What installed packages add to `group`, in order of name; none of it is imported."""
-    return tuple(sorted({entry.name for entry in entry_points(group=group)}))
+    return tuple(sorted({entry.name for entry in _added(group)}))
+
+
+def _added(group: str, name: str | None = None) -> list[EntryPoint]:
+    """The entry points of installed packages in `group`, or those of them with that name."""
+    found = _entry_points(tuple((place, _changed(place)) for place in sys.path), group)
+    return [entry for entry in found if name in (None, entry.name)]
+
+
+@lru_cache(maxsize=16)
+def _entry_points(places: tuple[tuple[str, int], ...], group: str) -> EntryPoints:
+    """Kept until a folder that packages are imported from changes: to read those of all installed
+    packages takes some 20 ms, and every environment that is made asks for them."""
+    return entry_points(group=group)
+
+
+def _changed(place: str) -> int:
+    """When something was last added to a folder or removed from it; 0 = there is none."""
+    try:
+        return os.stat(place or ".").st_mtime_ns
+    except OSError:
+        return 0
 
 
 def load_plugin(group: str, name: str) -> Any:
     """What an installed package offers under `name`; a package that cannot be imported is named."""
-    for entry in entry_points(group=group, name=name):
+    for entry in _added(group, name):
         with boundary(MachineError, f"plugin {name!r} of {group} ({entry.value})"):
             try:
                 return entry.load()
@@ -84,7 +108,7 @@ def module_of(package: str) -> str:
 
 def plugin_version(group: str, name: str) -> str | None:
     """The version of the installed package that adds `name`."""
-    found = [entry.dist for entry in entry_points(group=group, name=name)]
+    found = [entry.dist for entry in _added(group, name)]
     return found[0].version if found and found[0] else None
 
 
