@@ -35,12 +35,12 @@ USAGE_EXIT, BUG_EXIT, INTERRUPT_EXIT = 2, 1, Interrupted.exit_code
 # What each verb is for, and an example. Kept here because importing every verb is slow.
 VERBS = {
     "demo": ("A small federated run on this machine, from start to result.", "demo desk --seed 1"),
-    "init": ("Make a folder with an environment of your own to fill in.", "init my-agent"),
+    "init": ("Make a folder with an environment template to fill in.", "init my-agent"),
     "run": ("Run the experiment a TOML file describes.", "run my.toml --set run.rounds=3"),
     "resume": ("Continue a run that was interrupted.", "resume last"),
-    "eval": ("Measure an adapter of a run in fresh games.", "eval last --round 0"),
+    "eval": ("Measure a run's adapter in fresh games.", "eval last --round 0"),
     "compare": ("Compare runs: which is better, and how certain that is.", "compare a b"),
-    "report": ("Write a run, or several, as one HTML page.", "report last --open"),
+    "report": ("Write one or more runs as an HTML page.", "report last --open"),
     "runs": ("List the runs on this machine and how they ended.", "runs --json"),
     "view": ("Show what the agents saw and said in a run.", "view last --outcome failure"),
     "export": (
@@ -50,12 +50,12 @@ VERBS = {
     "reproduce": ("Reproduce a table of the docs, with its seeds.", "reproduce main --quick"),
     "gc": ("Delete adapters and leftovers that nothing needs.", "gc last --rounds 5"),
     "ledger": ("Verify or show the signed record of every round.", "ledger verify last"),
-    "doctor": ("Is this machine ready? What is missing, and how to get it.", "doctor my.toml"),
+    "doctor": ("Check whether this machine is ready, and what is missing.", "doctor my.toml"),
     "config": ("Show an experiment in full, explain a setting.", "config explain train.lr"),
     "model": ("Get a base model, or show its size and memory.", "model show tiny"),
     "engine": ("Start or check the server that generates replies.", "engine check my.toml"),
     "env": ("List environments, check one, play one yourself.", "env play wordle"),
-    "federation": ("Lead a federation: create, invite, enrol, start.", "federation status"),
+    "federation": ("Coordinate a federation: create, invite, enrol, start.", "federation status"),
     "privacy": ("What leaves a site, and what protects it.", "privacy report privacy.html"),
     "site": ("Take part in a federation: join, preview, start, pause.", "site preview"),
 }

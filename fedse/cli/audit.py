@@ -23,9 +23,9 @@ from fedse.site.rules import read_rules
 
 Shadows = Annotated[
     int | None,
-    Parameter(help="Adapters trained to calibrate the strongest attack; default: as the rules."),
+    Parameter(help="Adapters trained to calibrate the strongest attack; default: as in the rules."),
 ]
-Seed = Annotated[int, Parameter(help="Another seed splits the lessons differently.")]
+Seed = Annotated[int, Parameter(help="A different seed splits the lessons differently.")]
 WIDTHS = (0.1, 0.05)
 ATTACKS = {
     "loss": "by its loss under the reply",
@@ -44,11 +44,13 @@ def audit(
         Path | None, Parameter(help="Audit the next reply of the site in this folder instead.")
     ] = None,
     client: Annotated[str | None, Parameter(help="Only this site; default: all.")] = None,
-    round: Annotated[int | None, Parameter(help="The reply to it; default: the last.")] = None,
+    round: Annotated[
+        int | None, Parameter(help="Audit the reply of this round; default: the last.")
+    ] = None,
     shadows: Shadows = None,
     seed: Seed = 0,
     policy: Annotated[
-        Path | None, Parameter(help="Judge by [audit] of this policy.toml; default: a new site's.")
+        Path | None, Parameter(help="Judge by [audit] in this policy.toml; default: a new site's.")
     ] = None,
     json: Json = False,
 ) -> int:

@@ -25,7 +25,9 @@ def show(config: File, /, *, set_: Set = []) -> None:  # noqa: B006  only read
 
 
 @app.command
-def explain(key: Annotated[str, Parameter(help="As in train.lr; default: all.")] = "", /) -> None:
+def explain(
+    key: Annotated[str, Parameter(help="A setting, as in train.lr; default: all.")] = "", /
+) -> None:
     """Explain a setting: its meaning, its values and its default.
 
     Example: fedse config explain rollout.temperature

@@ -27,7 +27,11 @@ app = App(name="env", help_format="plaintext", help_epilogue="")
 Name = Annotated[str, Parameter(help="As in `fedse env list`, or module:Class.")]
 Options = Annotated[
     list[str],
-    Parameter(name="--option", help="One argument of it, as in words=small.", show_default=False),
+    Parameter(
+        name="--option",
+        help="An argument for the environment, as in words=small.",
+        show_default=False,
+    ),
 ]
 
 
@@ -77,7 +81,7 @@ def check(
     /,
     *,
     option: Options = [],  # noqa: B006  only read
-    tasks: Annotated[int, Parameter(help="Tasks of each split that are tried.")] = 20,
+    tasks: Annotated[int, Parameter(help="Number of tasks to try from each split.")] = 20,
     json: Json = False,
 ) -> int:
     """Check that an environment keeps its contract; exit code 4 if not.
@@ -110,9 +114,9 @@ def play(
     option: Options = [],  # noqa: B006  only read
     split: Annotated[Split, Parameter(help="Which tasks.")] = "train",
     task: Annotated[str | None, Parameter(help="Id of the task; default: by seed.")] = None,
-    seed: Annotated[int, Parameter(help="Another seed, another game.")] = 0,
+    seed: Annotated[int, Parameter(help="A different seed gives a different game.")] = 0,
 ) -> None:
-    """Play an environment yourself: type an action, `?` for some, `!` for the expert's, `q` to end.
+    """Play an environment: type an action, `?` to list some, `!` for the expert's, `q` to quit.
 
     Example: fedse env play wordle --seed 3
     """

@@ -18,8 +18,10 @@ def eval_verb(
     /,
     *,
     round: Annotated[int | None, Parameter(help="Which adapter; default: the last.")] = None,
-    episodes: Annotated[int | None, Parameter(help="Games per site; default: as the run.")] = None,
-    seed: Annotated[int, Parameter(help="Another seed gives other games.")] = 0,
+    episodes: Annotated[
+        int | None, Parameter(help="Games per site; default: as in the run.")
+    ] = None,
+    seed: Annotated[int, Parameter(help="A different seed gives different games.")] = 0,
     json: Json = False,
 ) -> None:
     """The adapter's success in fresh games on each client's held-out tasks is on stdout."""

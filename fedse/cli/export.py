@@ -93,7 +93,7 @@ def results(
     out: Annotated[Path, Parameter(help="The JSON file to make.")],
     round: AdapterRound = None,
 ) -> None:
-    """Write the held-out success per environment as lm-eval writes results.
+    """Write the held-out success per environment in the format of lm-eval.
 
     Example: fedse export results last --out results.json
     """

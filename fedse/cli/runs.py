@@ -13,7 +13,7 @@ from fedse.results.run_list import RunSummary, list_runs
 
 
 def runs_verb(
-    root: Annotated[Path | None, Parameter(help="Folder the runs are in.")] = None,
+    root: Annotated[Path | None, Parameter(help="Folder that contains the runs.")] = None,
     /,
     *,
     json: Json = False,

@@ -52,7 +52,8 @@ def view_verb(
     split: SplitName = None,
     task: TaskId = None,
     limit: Annotated[
-        int | None, Parameter(help="Newest episodes shown; 0 = all. Default: 10, or 3.")
+        int | None,
+        Parameter(help="Newest episodes to show; 0 = all. Default: 10 if filtered, else 3."),
     ] = None,
     json: Json = False,
     plain: Plain = False,

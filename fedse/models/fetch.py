@@ -121,7 +121,7 @@ def pip_download(requirement: str, folder: Path) -> Path:
 
 
 def get_hub_model(model: HubModel, environ: Mapping[str, str], *, tell: Tell) -> Arrival:
-    """A model of a hub is in huggingface_hub's cache: safetensors, tokenizer and settings."""
+    """A model from a hub is in huggingface_hub's cache: safetensors, tokenizer and settings."""
     try:
         return _measured(base_path(str(model), environ), fetched=False)
     except MachineError:

@@ -79,7 +79,7 @@ def is_playable(subject: Subject) -> str:
         if steps[0].done:
             raise Broken(f"reset of task {recording.task.id!r} already says done")
     ended = sum(steps[-1].done for _, steps in played)
-    return f"{ended} of {len(played)} episodes ended by themselves, the others at max_turns"
+    return f"{ended} of {len(played)} episodes ended within max_turns"
 
 
 def answers_well(subject: Subject) -> str:

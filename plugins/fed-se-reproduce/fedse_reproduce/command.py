@@ -43,12 +43,14 @@ def reproduce_verb(
     /,
     *,
     quick: Annotated[bool, Parameter(help="Fewer arms, one seed.")] = False,
-    seeds: Annotated[int | None, Parameter(help="How many; quick 1, else the table's.")] = None,
+    seeds: Annotated[
+        int | None, Parameter(help="How many seeds; quick 1, else the table's.")
+    ] = None,
     first_seed: Annotated[
-        int, Parameter(help="The published tables start at 0; use another for a trial.")
+        int, Parameter(help="The published tables start at 0; use another for your own trials.")
     ] = 0,
     set_: Set = [],  # noqa: B006  only read
-    jobs: Annotated[int | None, Parameter(help="Processes; default one per core.")] = None,
+    jobs: Annotated[int | None, Parameter(help="Processes; default: one per core.")] = None,
     out: Annotated[Path | None, Parameter(help="Folder for runs and results.")] = None,
     json: Annotated[bool, Parameter(help="Print the result file.", show_default=False)] = False,
 ) -> None:
