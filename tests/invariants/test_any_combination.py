@@ -13,11 +13,12 @@ from tests.needs import needs
 
 needs("cryptography", "Crypto", "dp_accounting")
 
+from fedse.committed import RoundResult
 from tests.conftest import MEMORY, holds_test_folders
 from tests.toys.disturbed import ROUNDS, Scene, Stopped, charges, play, scenes
 
 CASES = 50
-"""Drawn cases of one test; every law has ten tests, which several processes can share."""
+"""Drawn cases of one test; the first two laws have ten tests, which several processes can share."""
 SHARDS = [0, *(pytest.param(shard, marks=pytest.mark.slow) for shard in range(1, 10))]
 FOLDERS = MEMORY if holds_test_folders(MEMORY) else None
 
@@ -37,10 +38,17 @@ def drawn(shard: int, law: Callable[..., None], *spaces: st.SearchStrategy[Any])
 
 
 @pytest.mark.parametrize("shard", SHARDS)
-def test_stopped_anywhere_and_gone_on_is_the_same_as_undisturbed(shard: int):
+def test_no_disturbance_freezes_a_run_and_no_stop_changes_it(shard: int):
+    """Two laws of the same drawn runs, as a run that nothing stops is needed for either.
+
+    Whatever happened before, a last round in which all are there and honest is a good one. And
+    stopped anywhere and gone on is the same as never stopped.
+    """
+
     def law(scene: Scene, place: int) -> None:
         with TemporaryDirectory(dir=FOLDERS) as folder:
             whole = play(Path(folder, "whole"), scene)
+            require_good_end(scene, whole.results[-1])
             stop = place % len(whole.events)
             with pytest.raises(Stopped):
                 play(Path(folder, "cut"), scene, stop=stop)
@@ -53,6 +61,18 @@ def test_stopped_anywhere_and_gone_on_is_the_same_as_undisturbed(shard: int):
     drawn(shard, law, scenes(), st.integers(0, 10**6))
 
 
+def require_good_end(scene: Scene, last: RoundResult) -> None:
+    """The last round was played, counts everybody who never lied, and its merge was accepted."""
+    liars = {client for client, _, _ in scene.lies}
+    # Toy updates have random directions, so a gate that accuses may suspect anybody.
+    left_out = {o.client for o in last.excluded if o.kind in ("suspected", "quarantined")}
+    counted = {*last.voters, *last.abstained, *left_out}
+    assert last.index == ROUNDS
+    assert counted >= {*scene.config.members} - liars, last
+    assert last.gate is None or not last.gate.refused, last
+    assert (last.after != last.before) == bool(last.voters), last
+
+
 def outcomes(results: Any) -> list[Any]:
     """All that a round comes to but the time it took."""
     timed = {"rollout_seconds", "train_seconds", "eval_seconds"}
@@ -60,25 +80,6 @@ def outcomes(results: Any) -> list[Any]:
         result.model_dump(exclude={"seconds": True, "stats": dict.fromkeys(result.stats, timed)})
         for result in results
     ]
-
-
-@pytest.mark.parametrize("shard", SHARDS)
-def test_no_disturbance_ends_a_run_or_freezes_it(shard: int):
-    """Whatever happened before, a last round in which all are there and honest is a good one."""
-
-    def law(scene: Scene) -> None:
-        with TemporaryDirectory(dir=FOLDERS) as folder:
-            last = play(Path(folder), scene).results[-1]
-        liars = {client for client, _, _ in scene.lies}
-        # Toy updates have random directions, so a gate that accuses may suspect anybody.
-        left_out = {o.client for o in last.excluded if o.kind in ("suspected", "quarantined")}
-        counted = {*last.voters, *last.abstained, *left_out}
-        assert last.index == ROUNDS
-        assert counted >= {*scene.config.members} - liars, last
-        assert last.gate is None or not last.gate.refused, last
-        assert (last.after != last.before) == bool(last.voters), last
-
-    drawn(shard, law, scenes())
 
 
 @pytest.mark.parametrize("shard", SHARDS[:2])
