@@ -12,7 +12,7 @@ import inspect
 import re
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from itertools import chain
@@ -47,16 +47,12 @@ MADE = "<!-- Made by `python -m scripts.make_reference`; change the code, not th
 
 def pages() -> dict[str, str]:
     """Path below docs/ -> the text of the page."""
-    made = {
-        "reference/commands.md": command_parts(),
-        "reference/config.md": _config(),
-        "reference/events.md": _events(sources_here()),
-        "reference/exit-codes.md": _exit_codes(),
-        "reference/api.md": _api(),
-        "reference/compatibility.md": _compatibility(),
-        "adr/index.md": _decisions(),
-    }
-    return {path: _page(path, text) for path, text in made.items()}
+    return {path: page(path) for path in PAGES}
+
+
+def page(path: str) -> str:
+    """The text of the page at this path below docs/."""
+    return _page(path, PAGES[path]())
 
 
 def _page(path: str, parts: Iterator[str]) -> str:
@@ -217,6 +213,18 @@ def _decisions() -> Iterator[str]:
         yield f"## {subject.capitalize()}"
         yield about
         yield table(["number", "decision", "status"], rows[subject])
+
+
+PAGES: Mapping[str, Callable[[], Iterator[str]]] = {
+    "reference/commands.md": command_parts,
+    "reference/config.md": _config,
+    "reference/events.md": lambda: _events(sources_here()),
+    "reference/exit-codes.md": _exit_codes,
+    "reference/api.md": _api,
+    "reference/compatibility.md": _compatibility,
+    "adr/index.md": _decisions,
+}
+"""Path below docs/ -> what makes the parts of the page."""
 
 
 def main() -> int:

@@ -6,6 +6,7 @@ Read from the syntax tree, so that neither a Python version nor a terminal chang
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -34,8 +35,10 @@ def emitted_events(sources: Mapping[str, str], models: Mapping[str, list[str]]) 
     neither there nor a call of a function that returns a literal dict is refused.
     """
     found = set()
-    for module, text in sources.items():
-        tree = ast.parse(text)
+    # Most modules emit nothing, and to look at all of their functions takes seconds.
+    emitting = {m: text for m, text in sources.items() if any(f"{e}(" in text for e in EMITTERS)}
+    for module, text in emitting.items():
+        tree = parsed(text)
         for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
             for name, call in _event_calls(function):
                 fields = tuple(_fields(call, function, tree, models))
@@ -43,9 +46,15 @@ def emitted_events(sources: Mapping[str, str], models: Mapping[str, list[str]]) 
     return sorted(found)
 
 
+@lru_cache(maxsize=32)
+def parsed(source: str) -> ast.Module:
+    """Its syntax tree, which nobody changes."""
+    return ast.parse(source)
+
+
 def definition_of(name: str, source: str) -> ast.stmt:
     """The statement at the top level of `source` that defines `name`."""
-    for node in ast.parse(source).body:
+    for node in parsed(source).body:
         if isinstance(node, Definition) and node.name == name:
             return node
         if isinstance(node, ast.Assign | ast.AnnAssign) and name in _targets(node):
@@ -87,8 +96,8 @@ def doc_of(name: str, source: str) -> str:
     node = definition_of(name, source)
     if isinstance(node, Definition):
         return ast.get_docstring(node) or ""
-    body = ast.parse(source).body
-    place = next(i for i, other in enumerate(body) if ast.dump(other) == ast.dump(node))
+    body = parsed(source).body
+    place = body.index(node)
     return _text(body[place + 1]) if place + 1 < len(body) else ""
 
 

@@ -9,8 +9,6 @@ from tests.needs import needs
 
 needs("yaml", "kubernetes_validate")
 
-import kubernetes_validate
-
 from fedse._version import __version__
 from tests.deploy.rendered import (
     CASES,
@@ -72,6 +70,9 @@ def container_complaints(container: Document) -> set[str]:
 
 @each_case
 def test_kubernetes_accepts_every_manifest(side: str, values: tuple[str, ...]):
+    # Here, as it costs whoever collects the tests 5 CPU-s.
+    import kubernetes_validate
+
     documents = rendered(side, values)
     assert len(documents) >= 3
     for document in documents:
@@ -79,6 +80,8 @@ def test_kubernetes_accepts_every_manifest(side: str, values: tuple[str, ...]):
 
 
 def test_kubernetes_would_complain():
+    import kubernetes_validate
+
     (account,) = of_kind(rendered("site", FIRST["site"]), "ServiceAccount")
     with pytest.raises(kubernetes_validate.ValidationError):
         kubernetes_validate.validate({**account, "automount": 1}, KUBERNETES, strict=True)

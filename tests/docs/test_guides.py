@@ -11,7 +11,7 @@ from tests.needs import needs
 needs("flwr")
 
 from fedse.cli.app import build_app, start
-from scripts.make_reference import pages
+from scripts.make_reference import page
 from tests.docs.test_reference import can_be_typed
 from tests.exports.toy_run import make_run
 
@@ -43,7 +43,7 @@ def test_the_commands_run(page: Path, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_every_exit_code_has_its_section():
-    codes = re.findall(r"^\| `(\d+)`", pages()["reference/exit-codes.md"], flags=re.M)
+    codes = re.findall(r"^\| `(\d+)`", page("reference/exit-codes.md"), flags=re.M)
     told = re.findall(r"^## Exit code (\d+): ", TROUBLE.read_text(), flags=re.M)
     assert told == [code for code in codes if code != "0"]
 

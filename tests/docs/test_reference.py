@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,13 +16,14 @@ from fedse import errors
 from fedse.cli.app import BUG_EXIT, GROUPS, INTERRUPT_EXIT, USAGE_EXIT, VERBS, build_app
 from fedse.config.keys import config_keys
 from fedse.faults import Fault
-from scripts.make_reference import pages
+from scripts.make_reference import PAGES, page
 from scripts.markdown import table
 from scripts.read_source import definition_of, doc_of, emitted_events, member_docs, stub
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-MADE = pages()
+made = cache(page)
+"""The text of a page as the script makes it, when a test asks for it."""
 
 
 # This example of the code lacks the option --out.
@@ -37,20 +39,20 @@ def can_be_typed(app: App, line: str) -> bool:
     return program == "fedse"
 
 
-def blocks(page: str, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", MADE[page], flags=re.M | re.S)
+def blocks(path: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", made(path), flags=re.M | re.S)
 
 
-@pytest.mark.parametrize("page", MADE)
-def test_the_page_is_what_the_script_makes(page: str):
+@pytest.mark.parametrize("path", PAGES)
+def test_the_page_is_what_the_script_makes(path: str):
     """Made by: python -m scripts.make_reference"""
-    assert (DOCS / page).read_text() == MADE[page]
+    assert (DOCS / path).read_text() == made(path)
 
 
 def test_the_terminal_does_not_matter():
-    code = "from scripts.make_reference import pages; print(pages()['reference/commands.md'])"
+    code = "from scripts.make_reference import page; print(page('reference/commands.md'))"
     for columns in ("20", "300"):
-        made = subprocess.run(
+        done = subprocess.run(
             [sys.executable, "-c", code],
             cwd=ROOT,
             env={
@@ -63,7 +65,7 @@ def test_the_terminal_does_not_matter():
             text=True,
             check=True,
         )
-        assert made.stdout == MADE["reference/commands.md"] + "\n"
+        assert done.stdout == made("reference/commands.md") + "\n"
 
 
 def test_every_command_is_there_and_its_example_can_be_typed():
@@ -78,19 +80,19 @@ def test_every_command_is_there_and_its_example_can_be_typed():
         if not inner.startswith("-") and inner != "resume"
     ]
     plain = [f"fedse {verb}" for verb in VERBS if verb not in GROUPS]
-    heads = re.findall(r"^##+ (.+)$", MADE["reference/commands.md"], flags=re.M)
+    heads = re.findall(r"^##+ (.+)$", made("reference/commands.md"), flags=re.M)
     assert {*leaves, *plain} <= {*heads}
     assert len(examples) == len(heads)
     assert {example for example in examples if not can_be_typed(app, example)} == set()
 
 
 def test_every_setting_is_there_once():
-    told = re.findall(r"^\| `([\w.]+)` \|", MADE["reference/config.md"], flags=re.M)
+    told = re.findall(r"^\| `([\w.]+)` \|", made("reference/config.md"), flags=re.M)
     assert told == [key.name for key in config_keys().values() if not key.is_section]
 
 
 def test_every_exit_code_is_there():
-    told = re.findall(r"^\| `(\d+)` \| (?:`(\w+)`)?", MADE["reference/exit-codes.md"], flags=re.M)
+    told = re.findall(r"^\| `(\d+)` \| (?:`(\w+)`)?", made("reference/exit-codes.md"), flags=re.M)
     raised = {str(k.exit_code): k.__name__ for k in errors.FedSEError.__subclasses__()
               if k.__module__ == errors.__name__}  # fmt: skip
     ours = {str(USAGE_EXIT), str(BUG_EXIT), str(INTERRUPT_EXIT), str(int(Fault.WITHHELD)), "0"}
@@ -99,7 +101,7 @@ def test_every_exit_code_is_there():
 
 
 def test_every_public_name_is_there_and_its_signature_is_python():
-    heads = re.findall(r"^### (.+)$", MADE["reference/api.md"], flags=re.M)
+    heads = re.findall(r"^### (.+)$", made("reference/api.md"), flags=re.M)
     assert sorted(heads) == sorted(fedse.__all__)
     signatures = blocks("reference/api.md", "python")
     assert len(signatures) == len(fedse.__all__)
