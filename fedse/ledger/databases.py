@@ -12,7 +12,7 @@ from fedse.committed import RoundResult
 from fedse.errors import StoreError, boundary
 from fedse.ledger.entries import AnswerEntry, OutboxKey, PardonEntry, answer_entry
 from fedse.protocol import SiteReply
-from fedse.store.database import damaged, open_database, parse_row
+from fedse.store.database import Database, damaged, names_of, open_database, parse_row
 from fedse.store.outbox import TRAIN
 from fedse.types import ClientStats
 
@@ -35,10 +35,8 @@ def granted_pardons(database: Path) -> dict[tuple[str, int], PardonEntry]:
 
 def outbox_answers(database: Path, *, skip: set[OutboxKey] | None = None) -> Iterator[AnswerEntry]:
     """The finished answers in a buffer, the oldest round first; one adapter in memory at a time."""
-    kind = _kind_column(database)
-    keys = _rows(
-        database, f"SELECT experiment, round, request, {kind} FROM outbox ORDER BY round, {kind}"
-    )
+    listed = "SELECT experiment, round, request, {kind} FROM outbox ORDER BY round, {kind}"
+    keys = _rows(database, listed)
     for experiment, round, request, asked in keys:
         key = (str(experiment), int(round), str(request))
         if key in (skip or ()):
@@ -81,16 +79,15 @@ def finished_rounds(database: Path, experiment: str, *, after: int) -> dict[int,
     """What a site counted in its work on the rounds after that one, not on a gate's questions."""
     query = (
         "SELECT round, stats FROM outbox WHERE experiment = ? AND round > ?"
-        f" AND {_kind_column(database)} != 'validate' ORDER BY round, {_kind_column(database)}"
+        " AND {kind} != 'validate' ORDER BY round, {kind}"
     )
     found = _rows(database, query, (experiment, after))
     return {int(round): parse_row(ClientStats, stats, database) for round, stats in found}
 
 
-def _kind_column(database: Path) -> str:
+def _kind_column(db: Database) -> str:
     """Of a file that no newer version has opened yet, every answer may be a vote."""
-    named = _rows(database, "SELECT 1 FROM pragma_table_info('outbox') WHERE name = 'kind'")
-    return "kind" if named else f"'{TRAIN}'"
+    return "kind" if "kind" in names_of(db, "outbox") else f"'{TRAIN}'"
 
 
 def _described(database: Path, key: OutboxKey) -> dict[str, Any]:
@@ -112,10 +109,13 @@ def _described(database: Path, key: OutboxKey) -> dict[str, Any]:
 
 
 def _rows(database: Path, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+    """What a query finds, in which `{kind}` stands for the column of that name in the outbox."""
     if not database.is_file():
         return []
     with (
         boundary(StoreError, f"read {database}"),
         closing(open_database(database, read_only=True)) as db,
     ):
+        if "{kind}" in query:
+            query = query.format(kind=_kind_column(db))
         return db.execute(query, parameters).fetchall()
