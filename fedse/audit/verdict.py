@@ -40,7 +40,7 @@ class AuditRules(Section):
 
 
 class AttackFigures(Record):
-    """How well one attack tells lessons from other episodes."""
+    """How well one attack distinguishes lessons from other episodes."""
 
     attack: Attack
     auc: Estimate

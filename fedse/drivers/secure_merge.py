@@ -1,10 +1,10 @@
 """A round in which the server learns the sum of the updates, in five stages.
 
 What was decided, who is in the sum and whose updates arrived, is on disk before anybody is asked
-with it. So a run that was stopped goes on with the same lists, to which the members give the same
-answers; with others they would not answer again. A round in which too few members are left, or in
-which their shares do not fit together, has no sum: the adapter stays as it was, and the next round
-begins with new keys.
+about it. So a run that was stopped continues with the same lists, to which the members give the
+same answers; they would refuse to answer for other lists. A round in which too few members are
+left, or in which their shares do not fit together, has no sum: the adapter stays as it was, and the
+next round begins with new keys.
 """
 
 from collections.abc import Callable, Mapping, Sequence

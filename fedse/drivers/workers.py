@@ -1,4 +1,4 @@
-"""Worker processes that can be stopped at any moment: a client's work goes on from its folder."""
+"""Worker processes that can be stopped at any moment: a client's work resumes from its folder."""
 
 import multiprocessing
 import os

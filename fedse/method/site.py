@@ -44,7 +44,8 @@ class Play(Protocol):
 class Fit(Protocol):
     """How a client learns: starting adapter, lessons, settings and seed -> the adapter afterwards.
 
-    The course says where in the run this is; a fit without one stands alone.
+    The course gives the place of the fit in the run; without it the fit is independent of other
+    rounds.
     """
 
     def __call__(

@@ -30,7 +30,7 @@ def earlier(log: Path) -> Path:
 
 
 class LogLimit:
-    """No log of a folder grows far beyond `most` bytes; `look` from time to time sees to it."""
+    """Keeps each log of a folder from growing far beyond `most` bytes; call `look` regularly."""
 
     def __init__(self, folder: Path, *, most: int = MOST_BYTES) -> None:
         self._folder, self._most = folder, most

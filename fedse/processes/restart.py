@@ -19,7 +19,7 @@ Tell = Callable[[str], None]
 
 
 class RestartingProcess:
-    """A process that runs, or will again after a pause; `look` from time to time sees to it."""
+    """A process that runs, or will run again after a pause; call `look` regularly."""
 
     def __init__(
         self,

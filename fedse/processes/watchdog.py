@@ -1,4 +1,4 @@
-"""Whether a process that runs also gets anywhere; one that does not is told from one that is slow.
+"""Whether a running process makes progress; one that hangs is distinguished from one that is slow.
 
 Only whether a sign of progress changed counts, so no two clocks are compared, and the time in which
 nobody looked, as on a machine that slept, does not count as silence.
@@ -13,12 +13,12 @@ import psutil
 from fedse.processes.pulse import Sign
 
 MOST_SECONDS = 10.0
-"""What lies between two looks counts for no more than this."""
+"""The time between two looks counts as at most this."""
 LOOK_SECONDS = 5.0
 
 
 class SilenceWatch:
-    """For how long a sign has been the same; 0 `seconds` = for ever is not too long."""
+    """How long a sign has been the same; 0 `seconds` = there is no limit."""
 
     def __init__(self, sign: Sign, seconds: float, what: str, *, every: float = 1.0) -> None:
         self._sign, self._seconds, self._what, self._every = sign, seconds, what, every

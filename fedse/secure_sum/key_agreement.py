@@ -61,7 +61,7 @@ def self_stream(seed: bytes, roster: str, member: str) -> bytes:
 def sealed(
     own: X25519PrivateKey, other: str, roster: str, *, sender: str, receiver: str, plain: bytes
 ) -> bytes:
-    """`plain` for the eyes of `receiver`, who can tell that it is from `sender` and unchanged."""
+    """`plain` encrypted for `receiver`, and authenticated as coming unchanged from `sender`."""
     key = derived(_agreed(own, other), "shares", roster, sender, receiver)
     return AESGCM(key).encrypt(FIRST, plain, None)
 

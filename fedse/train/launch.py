@@ -94,7 +94,7 @@ def _environment(index: int, place: TrainerSection) -> dict[str, str]:
 
 
 def _is_over(processes: Started) -> bool:
-    """All have ended, or one has failed, for which the others would wait for ever."""
+    """All have ended, or one has failed, so that the others would wait without end."""
     codes = [process.poll() for process in processes]
     return None not in codes or any(codes)
 

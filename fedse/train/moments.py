@@ -1,7 +1,7 @@
 """What AdamW remembers of each factor of an adapter, as bytes and back.
 
-The moments belong to the place of a factor in the model, not to its values: they go on when the
-factor was replaced by the merged one of all clients.
+The moments belong to the place of a factor in the model, not to its values: they continue when the
+factor is replaced by the merged one of all clients.
 """
 
 from typing import Any
@@ -32,7 +32,7 @@ def save_moments(optimizer: AdamW, model: Any, spec: AdapterSpec) -> bytes:
 
 
 def load_moments(data: bytes, optimizer: AdamW, model: Any, spec: AdapterSpec) -> None:
-    """The optimiser goes on where the moments end; those of another layout are left alone."""
+    """The optimiser continues from the moments; those of another layout are ignored."""
     factors = _factors(model, spec)
     with boundary(TrainError, "the moments of the last round"):
         tensors = load(data)

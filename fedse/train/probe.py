@@ -1,4 +1,4 @@
-"""What an adapter tells about single episodes: their losses, and the steps they ask for."""
+"""What an adapter reveals about single episodes: their losses, and the steps they ask for."""
 
 import copy
 from collections.abc import Callable, Sequence

@@ -1,6 +1,6 @@
-"""Replies the SuperLink refused, told to the server's app by a file in the run's folder.
+"""Replies the SuperLink refused, reported to the server's app in a file in the run's folder.
 
-Flower has no word for it: a site whose reply was refused would look like one that went offline.
+Flower does not report this: a site whose reply was refused would look as if it went offline.
 """
 
 import json

@@ -47,7 +47,7 @@ class SiteConsole:
         self._now = {"line": "connecting", "stage": ""}
 
     def look(self, now: float) -> None:
-        """Whatever is new at `now`, of a clock that nobody can set, has been told."""
+        """Whatever is new at `now`, on a clock that nobody can set, has been reported."""
         for event in filter(None, map(_event, self._log.read())):
             self._round, stage, passing = event
             text = f"round {self._round}: {stage}"

@@ -1,4 +1,4 @@
-"""A SuperNode notes whether it reaches its server; Flower tries again without a word."""
+"""A SuperNode notes whether it reaches its server; Flower itself retries silently."""
 
 import re
 import threading

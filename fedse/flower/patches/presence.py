@@ -1,8 +1,9 @@
-"""Whether the server believes a site's node online, kept in a file beside the node's key.
+"""Whether the server considers a site's node online, kept in a file beside the node's key.
 
-A server believes a node online for a minute after it was killed, and refuses its successor that
-long. A successor that knows this first deactivates the old node. A node that left properly is never
-deactivated by another: what the server believes online then is another machine with the same key.
+A server considers a node online for a minute after it was killed, and refuses its successor until
+then. A successor that knows this first deactivates the old node. A node that left properly is never
+deactivated by another: a node that the server then considers online is another machine with the
+same key.
 """
 
 import sys

@@ -1,8 +1,8 @@
-"""A SuperNode that was asked and has no answer, though it should, does not go on as if it had.
+"""Detects a SuperNode that took a question and will never answer it.
 
-Flower's SuperNode waits for an answer for ever and meanwhile takes no other question, while the
-server believes it online. That nothing comes is noticed here: no app began, or none answered for
-as long as the question lives.
+Flower's SuperNode waits for an answer without a limit and takes no other question meanwhile, while
+the server considers it online. Two cases are noticed here: no app began, or none answered while the
+question was valid.
 """
 
 import threading

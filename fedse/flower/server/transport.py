@@ -36,11 +36,11 @@ REVOKED = "its key was revoked"
 class GridAsk:
     """Asks the online nodes; remembers which client each answered for, to name those that fail.
 
-    `well` are the sites that answered last, before this server was started: of the others no more
-    are waited for than the round needs. None = nobody was ever asked. `revoked` tells which members
-    have no key any more; they are not waited for, from the moment it says so. `free` tells which
-    places no site has taken; whoever takes one is asked from the next question on. `beat` is called
-    with every look for replies.
+    `well` are the sites that answered last, before this server was started: of the others, only as
+    many are waited for as the round needs. None = nobody was ever asked. `revoked` returns the
+    members that no longer have a key; they are not waited for once it names them. `free` returns
+    the places that no site has taken; whoever takes one is asked from the next question on. `beat`
+    is called with every look for replies.
     """
 
     def __init__(
