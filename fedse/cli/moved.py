@@ -30,4 +30,4 @@ def require_current(tokens: Sequence[str]) -> None:
     for words in (tokens[:1], tokens[:2]):
         old = " ".join(words)
         if old in MOVED:
-            raise ConfigError(f"there is no command fedse {old} any more", hint=MOVED[old])
+            raise ConfigError(f"the command fedse {old} no longer exists", hint=MOVED[old])

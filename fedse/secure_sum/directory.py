@@ -30,7 +30,7 @@ def read_directory(folder: Path) -> Directory:
     except OSError as error:
         raise ConfigError(f"cannot read members {path}: {error.strerror}", hint=hint) from error
     except ValidationError:
-        raise ConfigError(f"{path} is no list of names and public keys", hint=hint) from None
+        raise ConfigError(f"{path} is not a list of names and public keys", hint=hint) from None
 
 
 def parse_directory(keys: Mapping[str, str]) -> Directory:

@@ -222,7 +222,7 @@ def _require_same(what: str, same: bool) -> None:
     if not same:
         raise SumRefused(
             f"a second {what} in one round: two sums of it would tell a single member's update",
-            hint="if the server lost its state, this round cannot be summed any more",
+            hint="if the server lost its state, this round can no longer be summed",
         )
 
 

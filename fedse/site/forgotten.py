@@ -1,4 +1,4 @@
-"""Tasks about somebody who was forgotten are not played again."""
+"""Tasks about people who were forgotten are not played again."""
 
 from collections.abc import Callable, Sequence
 
@@ -17,7 +17,7 @@ def remaining_tasks(
     left = [task for task in given if not buffer.erasures.is_forgotten(buffer.subject_of(task))]
     if given and not left:
         raise EnvError(
-            f"all {len(given)} tasks for {purpose} are about somebody who was forgotten here",
+            f"all {len(given)} tasks for {purpose} are about people who were forgotten here",
             hint="give the environment tasks about others",
         )
     return left

@@ -93,7 +93,7 @@ def _answer(question: Question, state: MemberState, site: Site) -> bytes:
 def _encoded(question: Question, state: MemberState, site: Site) -> Whole:
     kept = site.buffer.sums.encoded(question.experiment, question.round)
     if kept is None:
-        raise WireError(f"the update of round {question.round} is not kept any more")
+        raise WireError(f"the update of round {question.round} is no longer kept")
     return masked_from_bytes(kept, state.terms.size)
 
 

@@ -194,7 +194,7 @@ def test_a_wrong_environment_names_the_client(
 def test_a_command_of_before_says_what_to_type_now(old: str, capsys: pytest.CaptureFixture[str]):
     assert start([*old.split(), "x", "--home", "y"]) == 2
     told = capsys.readouterr().err
-    assert f"there is no command fedse {old} any more" in told
+    assert f"the command fedse {old} no longer exists" in told
     assert f"hint: {MOVED[old]}" in told
 
 
