@@ -152,7 +152,7 @@ def test_a_site_with_nobody_left_says_so(tmp_path: Path):
         answer(site, given, 1)
         for name in PERSONS:
             forget(site, given, tmp_path, name)
-        with pytest.raises(EnvError, match="was forgotten"):
+        with pytest.raises(EnvError, match="were forgotten"):
             site.tasks("train")
 
 
