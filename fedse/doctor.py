@@ -21,7 +21,7 @@ from fedse.config.schema import ClientSection, Config
 from fedse.envs.base import make_env
 from fedse.errors import INSTALL_TORCH, EnvError, FedSEError, boundary, install_line
 from fedse.method.site import tasks_of
-from fedse.models.number_format import FIX, SLOW, only_imitated
+from fedse.models.number_format import slowed_by
 from fedse.plugins import ENVS, PACKAGES
 from fedse.ports import LINK_PORT, PROXY_PORT, why_not_free
 from fedse.store.run_folder import run_folders
@@ -180,7 +180,7 @@ def _threads(environ: Mapping[str, str]) -> Diagnosis:
 def _experiment(config: Config) -> list[Diagnosis]:
     base = config.model.base
     model = _diagnose(lambda: f"model.base {base}: {spec_of(config).nbytes / 1e6:.2f} MB adapters")
-    slow = [Diagnosis("warn", SLOW, FIX)] if only_imitated(config.trainer) else []
+    slow = [Diagnosis("warn", *found) for found in slowed_by(config.trainer)]
     clients = [_diagnose(partial(_client, config, client)) for client in config.clients]
     return [model, *slow, *clients]
 

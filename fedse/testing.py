@@ -123,8 +123,9 @@ def _nudge(
     step_seed, moments = seed_of(seed, *(lesson.content_digest for lesson in lessons)), None
     if course.private:
         step_seed = seed_of(step_seed, course.private.secret.hex(), course.private.steps)
-    if settings.optimizer == "kept":
-        step_seed = seed_of(step_seed, (course.moments or b"").hex())
+    known = settings.moments(lambda: course.moments or b"")
+    if known is not None:
+        step_seed = seed_of(step_seed, known.hex())
         moments = str(step_seed).encode()
     step = np.random.default_rng(step_seed).standard_normal(start.spec.size)
     for name, part in start.spec.slices.items():

@@ -6,7 +6,8 @@
 
 A branch on a setting is the test of an `if`, `elif`, `while`, conditional expression or
 comprehension that reads an attribute of something called `config` or `settings` (`config.x`,
-`run.config.x`, `settings.x`); a method that is called there is not a setting. A test counts once.
+`run.config.x`, `settings.x`); a method that is called there is not a setting, nor is the name of
+an experiment or of its members. A test counts once.
 Modules in `fedse/config/` and functions in COMPOSITION do not count: they may read settings.
 
 The code of a file names secure if the word is part of a name, a keyword or an import. Files in
@@ -28,8 +29,15 @@ from tempfile import TemporaryDirectory
 from scripts.import_picture import ROOT, Sources, picture_of, room_of, sources_below
 from scripts.markdown import table
 
-COMPOSITION = ("drivers.stages:stages_of", "site.answer:steps_of")
-"""The functions that put a round, and a site's answer, together from the config."""
+COMPOSITION = (
+    "drivers.stages:stages_of",
+    "drivers.stages:preparations_of",
+    "drivers.run:run_local",
+    "site.answer:steps_of",
+)
+"""The functions that put a round, a run on one machine and a site's answer together."""
+IDENTITY = ("members", "name")
+"""Of a config: who takes part in which experiment. Nobody chooses a behaviour with them."""
 OWN_ROOMS = ("config", "secure_sum")
 
 FROM_FIT_TO_COMMIT = (
@@ -170,10 +178,13 @@ def _tests(node: ast.AST) -> list[ast.expr]:
 
 
 def _reads_setting(test: ast.expr) -> bool:
-    called = {id(node.func) for node in ast.walk(test) if isinstance(node, ast.Call)}
+    left_out = {id(node.func) for node in ast.walk(test) if isinstance(node, ast.Call)}
+    for node in ast.walk(test):
+        if isinstance(node, ast.Attribute) and node.attr in IDENTITY:
+            left_out |= {id(node), id(node.value)}
     read = (node for node in ast.walk(test) if isinstance(node, ast.Attribute))
     return any(
-        _name(node.value) in ("config", "settings") for node in read if id(node) not in called
+        _name(node.value) in ("config", "settings") for node in read if id(node) not in left_out
     )
 
 

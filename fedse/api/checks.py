@@ -1,10 +1,11 @@
 """Can this experiment run here? What is missing or too small is an error before anything starts."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 from fedse.adapters.base import base_path
 from fedse.api.engines import Engine
+from fedse.config.requirements import require_installed
 from fedse.config.schema import ClientSection, Config
 from fedse.envs.base import make_env
 from fedse.errors import (
@@ -15,7 +16,8 @@ from fedse.errors import (
     require_all,
     require_packages,
 )
-from fedse.models.number_format import FIX, SLOW, only_imitated
+from fedse.models.number_format import slowed_by
+from fedse.site.acting import engine_of
 from fedse.site.rehearsal import foreseen, require_prompt_fits
 
 
@@ -28,24 +30,10 @@ def require_runnable(config: Config, engine: Engine, *more: Callable[[], object]
     require_all(
         partial(require_members, config),
         partial(require_machine, engine),
-        partial(require_engine, config),
-        *(partial(require_packages, *need, extra=extra) for *need, extra in _needs(config)),
+        partial(require_installed, config),
+        engine_of(config).require,
         *more,
     )
-
-
-def _needs(config: Config) -> Iterator[tuple[str, ...]]:
-    """Setting, packages and extra, of the settings that need packages at the clients."""
-    if config.aggregate.secure:
-        yield "aggregate.secure", "cryptography", "Crypto", "secure"
-    if config.privacy.on:
-        yield "privacy.epsilon", "dp_accounting", "privacy"
-    if config.redact.secrets:
-        yield "redact.secrets = true", "stdnum", "redact"
-    if config.redact.personal:
-        yield "redact.personal = true", "presidio_analyzer", "redact"
-    if config.trainer.precision == "4bit":
-        yield "trainer.precision = '4bit'", "bitsandbytes", "4bit"
 
 
 def require_members(config: Config) -> None:
@@ -78,17 +66,6 @@ def require_machine(engine: Engine) -> None:
     )
 
 
-def require_engine(config: Config) -> None:
-    """What generates replies runs already or can be started here."""
-    if config.engine.type == "in-process":
-        return
-    require_packages("engine.type = 'vllm'", "httpx", "psutil", extra="engine")
-    if config.engine.url is None:
-        from fedse.engine.server import interpreter
-
-        interpreter(config.engine)
-
-
 def require_local(config: Config, engine: Engine) -> None:
     """Settings that need all clients' data in one place are used with the local driver only."""
     if config.buffer.pooled and engine != "local":
@@ -108,6 +85,4 @@ def rehearse(config: Config) -> list[str]:
         require_prompt_fits(make, encoder, config, client)
         alarms = foreseen(make, encoder, config, client)
         warnings += [f"{alarm.text}; next: {alarm.next}" for alarm in alarms]
-    if only_imitated(config.trainer):
-        warnings.append(f"{SLOW}; {FIX}")
-    return warnings
+    return [*warnings, *(f"{slow}; {fix}" for slow, fix in slowed_by(config.trainer))]

@@ -1,14 +1,12 @@
 """Drive a run with the chosen engine; a failure or an interruption is in the event log."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Literal
 
-from fedse.config.schema import Config
-from fedse.errors import FedSEError, Interrupted, require_packages
-from fedse.events import Emit, Fact, Observer
+from fedse.errors import FedSEError, Interrupted
+from fedse.events import Fact, Observer
 from fedse.observers.follow import followed
+from fedse.site.acting import engine_of
 from fedse.store.run import Run
 from fedse.store.run_folder import held
 
@@ -29,7 +27,7 @@ def fan_out(observers: Sequence[Observer]) -> Observer:
 def drive(run: Run, engine: Engine, observer: Observer) -> None:
     """All rounds are committed; if the run ends before that, the event log says why."""
     try:
-        with acting_engine(run.config, run.path / "engine", run.emit):
+        with engine_of(run.config).ready(run.path / "engine", run.emit):
             if engine == "local":
                 from fedse.drivers.run import run_local
 
@@ -48,19 +46,6 @@ def drive(run: Run, engine: Engine, observer: Observer) -> None:
         run.emit("run.failed", error=str(error), exit_code=error.exit_code)
         error.hint = error.hint or f"fedse resume {run.path}"
         raise
-
-
-@contextmanager
-def acting_engine(config: Config, logs: Path, emit: Emit) -> Iterator[None]:
-    """What generates replies is ready, and is started again if it dies."""
-    if config.engine.type == "in-process":
-        yield
-        return
-    require_packages("engine.type = 'vllm'", "httpx", "psutil", extra="engine")
-    from fedse.engine.server import engine_if_needed
-
-    with engine_if_needed(config, logs, tell=lambda text: emit("engine.ended", text=text)):
-        yield
 
 
 def _on_flower(run: Run, engine: Engine, observer: Observer) -> None:

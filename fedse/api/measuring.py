@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fedse.api.checks import require_machine
-from fedse.api.engines import acting_engine
 from fedse.api.running import root_of
 from fedse.config.schema import Config
 from fedse.errors import ConfigError
@@ -16,6 +15,7 @@ from fedse.results import compare as comparing
 from fedse.results.compare import Comparison
 from fedse.results.outcome import committed_round
 from fedse.seeds import seed_of
+from fedse.site.acting import engine_of
 from fedse.stats.rates import Mean, Rate, by_env, macro, micro, rates
 from fedse.store.run import Run
 from fedse.store.run_folder import find_run, open_run
@@ -97,7 +97,7 @@ def _measure(run: Run, config: Config, round: int, emit: Emit) -> dict[str, Clie
 
     adapter, stats = run.adapter(round), {}
     with (
-        acting_engine(config, run.path / "engine", emit),
+        engine_of(config).ready(run.path / "engine", emit),
         tempfile.TemporaryDirectory(prefix="fedse-eval-") as home,
     ):
         for client in (client.name for client in config.clients):

@@ -25,12 +25,6 @@ def sites_now(federation: "Federation") -> dict[str, dict[str, Any]]:
     return {site: one._asdict() for site, one in presences(federation, time.monotonic()).items()}
 
 
-def tell_enrolment(federation: "Federation", *, tell: Tell) -> None:
-    """Sites that cannot connect yet are named on stderr."""
-    for line in enrolment_lines(federation):
-        tell(line)
-
-
 def enrolment_lines(federation: "Federation") -> Iterator[str]:
     """The sites that cannot connect yet, and the next command; empty if all can."""
     members, folder = federation.sites.members, federation.path

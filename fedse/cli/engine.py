@@ -88,7 +88,7 @@ def _checks(config: Config, *, tell: bool) -> "Iterator[EngineCheck]":
     from fedse.agent.tokens import load_encoder
     from fedse.engine.check import check_engine, own_logprobs, probe
     from fedse.engine.client import EngineClient
-    from fedse.site.acting import acting_adapters
+    from fedse.engine.ways_in import acting_adapters
 
     base, spec = base_path(config.model.base), spec_of(config)
     encoder = load_encoder(base)

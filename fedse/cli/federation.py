@@ -12,7 +12,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from fedse.api.engines import fan_out
-from fedse.cli.connections import connections_told, sites_now, tell_enrolment
+from fedse.cli.connections import connections_told, enrolment_lines, sites_now
 from fedse.cli.console import shown
 from fedse.cli.coordinator_keys import effect, expiries, pardon, renew
 from fedse.cli.coordinator_page import PageOption, page_served
@@ -177,7 +177,8 @@ def start(
     federation, mode = folder.open_federation(dir_), mode_of(sys.stderr, json=json, plain=plain)
     config, log = run_config(federation.run), federation.run / LOG
     patience = config.aggregate.deadline + wait  # between two events: the wait, a whole round
-    tell_enrolment(federation, tell=print_aside)
+    for line in enrolment_lines(federation):
+        print_aside(line)
     ends, sites, view = expiries(federation), partial(sites_now, federation), fresh_view(federation)
     try:
         with (

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from fedse.api.engines import acting_engine
 from fedse.cli.display import Json
 from fedse.cli.federation_options import require_flower_and_model
 from fedse.cli.phrases import counted
@@ -20,6 +19,7 @@ from fedse.cli.site_options import HERE, HomeOption, idle, opened
 from fedse.envs.base import SubjectEnv, make_env, subject_of
 from fedse.errors import ConfigError
 from fedse.events import silent
+from fedse.site.acting import engine_of
 from fedse.site.forget import Forgotten, forget_subject, look_for
 from fedse.site.own_adapters import FOLDER
 from fedse.site.retrain import RETRAINED, Retrained, retrain_without
@@ -112,7 +112,7 @@ def _retrained(home: "Home", name: str, *, newest: bool) -> Retrained:
 
     with (
         idle(home.path, "privacy forget SUBJECT"),
-        acting_engine(home.config, home.path / "engine", silent),
+        engine_of(home.config).ready(home.path / "engine", silent),
     ):
         site = open_site(home.config, home.card.site, home.path, clock=time.time)
         with closing(site.buffer):

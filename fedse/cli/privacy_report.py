@@ -68,7 +68,7 @@ def _parts(opened: "Home") -> Iterator[PrivacyPart]:
     home, config = opened.path, opened.config
     verdict = verify_ledger(home / FILE) if (home / FILE).is_file() else None
     entries = verdict.entries if verdict else ()
-    yield leaving_part([*_answers(entries)], secure=config.aggregate.secure)
+    yield leaving_part([*_answers(entries)], config.aggregate.server_sees)
     yield rules_part(flat(read_rules(opened.policy).model_dump(mode="json")))
     redact = config.redact
     settings = {"secrets": redact.secrets, "personal data by form": redact.personal}

@@ -88,27 +88,26 @@ def _rewrite(site: "Home") -> int:
 
 def _dry_run(site: "Home", files: Iterable[Path], *, show: bool, json: bool) -> None:
     settings = site.config.redact
-    tried = settings if settings.on else _all_on(settings)
+    tried = _tried(settings)
     texts = list(files)
     redactor = Redactor(finder_for(tried, site.path))
     looked = list(_files(texts, redactor) if texts else stored_findings(site))
     if json:
         print(json_format.dumps(_facts(looked, show=show)))
         return
-    if not settings.on:
+    if tried != settings:
         print(f"[redact] is off; with secrets = true, personal = {str(tried.personal).lower()}:")
     _print(looked, what="file" if texts else "episode", show=show)
 
 
-def _all_on(settings: RedactSection) -> RedactSection:
-    on = {"secrets": True, "personal": is_installed("presidio_analyzer")}
-    return settings.model_copy(update=on)
+def _tried(settings: RedactSection) -> RedactSection:
+    return settings.or_all(personal=is_installed("presidio_analyzer"))
 
 
 def stored_findings(site: "Home") -> Iterator[Looked]:
     """What is found in each stored episode with the site's settings, or with all on."""
     home, settings = site.path, site.config.redact
-    redactor = Redactor(finder_for(settings if settings.on else _all_on(settings), home))
+    redactor = Redactor(finder_for(_tried(settings), home))
     if not (home / "buffer.db").is_file():
         return
     database = home / "buffer.db"

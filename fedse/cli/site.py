@@ -14,7 +14,6 @@ from cyclopts import App, Parameter
 
 from fedse.adapters.base import spec_of
 from fedse.aggregate.factors import travelling_spec
-from fedse.api.engines import acting_engine
 from fedse.cli.display import Json
 from fedse.cli.federation_options import require_flower, require_flower_and_model
 from fedse.cli.site_options import HERE, HomeOption, opened
@@ -23,6 +22,7 @@ from fedse.cli.site_status import status
 from fedse.config.file import parse_options
 from fedse.envs.base import make_env
 from fedse.events import silent
+from fedse.site.acting import engine_of
 from fedse.site.rules import set_pause
 from fedse.stats.verdict import p_text
 
@@ -195,7 +195,7 @@ def adapter(
     from fedse.site.open import open_site
 
     opened = open_home(home)
-    with acting_engine(opened.config, opened.path / "engine", silent):
+    with engine_of(opened.config).ready(opened.path / "engine", silent):
         site = open_site(opened.config, opened.card.site, opened.path, clock=time.time)
         with closing(site.buffer):
             chosen = choose_adapter(site, opened.config, opened.path, games=games, risk=risk)

@@ -39,6 +39,11 @@ class AggregateSection(Section):
     secure_bound: Annotated[float, Field(gt=0)] = 8.0
     """`secure`: the longest update (Euclidean); a member shortens a longer one to it."""
 
+    @property
+    def server_sees(self) -> Literal["sum", "adapters"]:
+        """What the server learns of the sites' updates: all of them, or only their sum."""
+        return "sum" if self.secure else "adapters"
+
     @model_validator(mode="after")
     def _reachable(self) -> "AggregateSection":
         if 0 < self.goal < self.min_clients:

@@ -42,6 +42,13 @@ def _merging(config: ParsedConfig) -> dict[str, bool]:
     return refused
 
 
+def against_free_places(config: ParsedConfig) -> str:
+    """The setting with which no place may stay free, and why; empty = there is none."""
+    return "aggregate.secure: more than two thirds of all members must answer" * bool(
+        config.aggregate.secure
+    )
+
+
 def _secure(config: ParsedConfig) -> dict[str, bool]:
     """What needs single updates cannot be had where the server sees only their sum."""
     rules, needs = config.aggregate, "aggregate.secure needs"

@@ -18,18 +18,18 @@ class EngineSection(Section):
     """`in-process` = transformers in this process, in lock step, the same bits every time;
     `vllm` = a vLLM server over HTTP, where no episode waits for another."""
     url: str | None = None
-    """A vLLM server that you run, as `http://127.0.0.1:8000`; unset = fedse starts one."""
+    """A vLLM server that you run, such as `http://127.0.0.1:8000`; unset = fedse starts one. Its
+    API key, if it needs one, is taken from the environment variable FEDSE_ENGINE_KEY."""
     python: str | None = None
     """The interpreter of the environment vLLM is installed in; needed to start a server."""
     adapters: Literal["lora", "merged"] = "lora"
     """How an adapter gets into the server: as LoRA under its digest, or merged into the weights
     (one adapter at a time; several times faster on a CPU)."""
-    precision: Literal["bfloat16", "float16", "float32"] = "bfloat16"
-    """Number format of the weights in a server that fedse starts."""
     memory: Annotated[float, Field(gt=0)] = 2.0
     """GB a server that fedse starts keeps free for the keys and values of open episodes."""
     arguments: tuple[str, ...] = ()
-    """Further command-line arguments of a server that fedse starts."""
+    """Further command-line arguments of a server that fedse starts; they replace its own, such as
+    `--dtype bfloat16`."""
     folder: str | None = None
     """Where adapters are put for the server to read, under the same path on both sides; unset =
     the client's own folder."""
@@ -40,8 +40,6 @@ class EngineSection(Section):
     broken), and for a server that starts or was killed."""
     sleep: bool = False
     """The server gives its GPU memory back while the trainer works (vLLM's sleep mode)."""
-    key: str | None = None
-    """Name of the environment variable that holds the server's API key."""
 
 
 class WatchdogSection(Section):

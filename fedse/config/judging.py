@@ -32,6 +32,11 @@ class EvalSection(Section):
     temperature: Annotated[float, Field(ge=0)] = 1.0
     """Sampling temperature of evaluation (the paper does not say); 0 = greedy."""
 
+    @property
+    def games(self) -> int:
+        """Games per client and evaluation; none unless held-out ones are played."""
+        return self.episodes and self.episodes + self.home
+
 
 class GateSection(Section):
     """A merged adapter counts only if the sites do not do worse with it (`splits.validation`)."""
@@ -39,10 +44,8 @@ class GateSection(Section):
     episodes: Annotated[int, Field(ge=0)] = 0
     """Validation episodes per client and adapter; 0 = no gate (paper)."""
     liars: Annotated[int, Field(ge=0)] = 1
-    """Members that may lie or poison at the same time; there must be more than twice as many."""
-    accuse: bool = True
-    """Ask in every round whether those who agree least with the others do harm. Else votes are left
-    out only where success falls, and who merely keeps it from rising stays."""
+    """Members that may lie or poison at the same time; there must be more than twice as many. Above
+    0, every round also asks whether those who agree least with the others do harm."""
 
 
 class PersonalSection(Section):

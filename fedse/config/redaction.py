@@ -26,6 +26,11 @@ class RedactSection(Section):
     keep: tuple[str, ...] = ()
     """Texts that are never redacted, as a public telephone number."""
 
+    def or_all(self, *, personal: bool) -> "RedactSection":
+        """Itself or, if nothing is redacted, the same with everything on that can be."""
+        found = {"secrets": True, "personal": personal}
+        return self if self.on else self.model_copy(update=found)
+
     @property
     def on(self) -> bool:
         """Whether anything is redacted at all."""

@@ -18,6 +18,8 @@ class Removed(NamedTuple):
 GONE = "no longer exists; remove it, or open the run with the fedse version that made it"
 
 FIXED = "is no longer a setting, its value is fixed; remove it"
+GATE_ASKS = "is no longer a setting: a gate with liars above 0 always asks; remove it"
+WARM_LENGTH = "is no longer a setting: set warmstart.steps, the exact number of steps"
 INSTEAD = "is now in the package fed-se-variants: pip install fed-se-variants, then set "
 FEDEXP = Removed("fixed", INSTEAD + 'aggregate.type = "fedexp"')
 OUTER = INSTEAD + 'aggregate.type = "nesterov" or "adam"'
@@ -34,6 +36,12 @@ REMOVED: Mapping[str, Removed] = {
     "aggregate.secure_least": Removed(3, FIXED),
     "gate.level": Removed(0.05, FIXED),
     "gate.extreme": Removed(10.0, FIXED),
+    "gate.accuse": Removed(True, GATE_ASKS),
+    "rollout.max_broken": Removed(0.5, FIXED),
+    "warmstart.epochs": Removed(None, WARM_LENGTH),
+    "warmstart.max_steps": Removed(None, WARM_LENGTH),
+    "engine.key": Removed(None, "is now the environment variable FEDSE_ENGINE_KEY"),
+    "engine.precision": Removed("bfloat16", 'is now engine.arguments = ["--dtype", ...]'),
     "personal.batch": Removed(None, "is no longer a setting: train.batch is used; remove it"),
     "engine.seeds": Removed(False, "is no longer a setting: vLLM fails with it; remove it"),
     "clients.step_seconds": Removed(600.0, "is now engine.patience in the site's own settings"),

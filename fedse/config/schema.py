@@ -19,7 +19,6 @@ from fedse.config.judging import EvalSection, GateSection, PersonalSection, Spli
 from fedse.config.privacy import PrivacySection
 from fedse.config.redaction import RedactSection
 from fedse.config.section import (
-    Fraction,
     Options,
     Positive,
     Section,
@@ -31,7 +30,6 @@ from fedse.config.training import (
     TrainSection,
     WarmstartSection,
     arc_of,
-    require_one_warm_length,
     warm_training,
 )
 from fedse.course import Arc
@@ -76,8 +74,6 @@ class RolloutSection(Section):
     """Tokens one action may take."""
     batch: Positive = 64
     """Episodes that advance together in one generate call."""
-    max_broken: Fraction = 0.5
-    """Share of broken episodes above which the client's round stops with the first cause."""
 
 
 SELECTS = one_of("success", "all", group=plugins.SELECTS)
@@ -180,11 +176,6 @@ class Config(Section):
         require_combinable(self)
         return self
 
-    @model_validator(mode="after")
-    def _trainable(self) -> "Config":
-        require_one_warm_length(self.train, self.warmstart)
-        return self
-
     @cached_property
     def members(self) -> Mapping[str, ClientSection]:
         """The clients by name, in their order."""
@@ -192,6 +183,11 @@ class Config(Section):
 
     def client(self, name: str) -> ClientSection:
         return self.members[name]
+
+    def demonstrations(self, client: ClientSection) -> int:
+        """Episodes of the scripted expert that this client's buffer starts with."""
+        own = client.demonstrations
+        return self.buffer.demonstrations if own is None else own
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy with other values; pydantic's would keep what was computed from the old ones."""

@@ -4,7 +4,8 @@ The length of a round is said in one of two ways: passes over the buffer (`epoch
 `max_steps`), or an exact number of optimiser steps (`steps`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from math import ceil
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -50,6 +51,28 @@ class TrainSection(Section):
     batches: Literal["shuffled", "by-length"] = "shuffled"
     """Which trajectories share a step: any, or ones of similar length, which takes less padding."""
 
+    def moments(self, stored: Callable[[], bytes | None]) -> bytes | None:
+        """What the optimiser begins a round with: the stored moments, if they are kept."""
+        return stored() if self.optimizer == "kept" else None
+
+    def steps_over(self, lessons: int) -> int:
+        """Optimiser steps of a fit with so many lessons."""
+        if not lessons:
+            return 0
+        if self.steps is not None:
+            return self.steps
+        whole = (self.epochs or 0) * ceil(lessons / self.batch)
+        return min(whole, self.max_steps or whole)
+
+    def steps_of_last_pass(self, *, lessons: int, steps: int) -> int:
+        """How many of a fit's steps are its last pass.
+
+        Of one that is cut short, as many as an average pass has.
+        """
+        if self.epochs is None:
+            return min(steps, ceil(lessons / self.batch))
+        return max(1, ceil(steps / self.epochs))
+
     @model_validator(mode="before")
     @classmethod
     def _no_default_beside_steps(cls, given: Any) -> Any:
@@ -59,7 +82,13 @@ class TrainSection(Section):
 
     @model_validator(mode="after")
     def _one_length(self) -> "TrainSection":
-        _require_one_length("train", self)
+        passes = [key for key in PASSES if getattr(self, key) is not None]
+        if self.steps is not None and passes:
+            beside = " and ".join(f"train.{key} = {getattr(self, key)}" for key in passes)
+            raise ValueError(
+                f"train.steps = {self.steps} is the exact length of a round, which {beside} would "
+                f"say in another way: keep one of the two"
+            )
         if self.steps is None and self.epochs is None:
             raise ValueError("a round needs a length: set train.epochs or train.steps")
         return self
@@ -75,47 +104,18 @@ class WarmstartSection(Section):
 
     rounds: Annotated[int, Field(ge=0)] = 0
     """How many of run.rounds; the adapter after them is the warm start (paper: 0)."""
-    epochs: Positive | None = None
-    """Passes over the demonstrations per round; unset = as in [train]."""
     lr: Annotated[float, Field(gt=0)] | None = None
     """Peak learning rate; unset = train.lr."""
-    max_steps: Positive | None = None
-    """Upper bound on optimiser steps per round; unset = as in [train]."""
     steps: Positive | None = None
-    """Exact number of optimiser steps per round, instead of epochs and max_steps; unset = as in
-    [train]."""
-
-    @model_validator(mode="after")
-    def _one_length(self) -> "WarmstartSection":
-        _require_one_length("warmstart", self)
-        return self
-
-
-def _require_one_length(name: str, section: TrainSection | WarmstartSection) -> None:
-    passes = [key for key in PASSES if getattr(section, key) is not None]
-    if section.steps is not None and passes:
-        beside = " and ".join(f"{name}.{key} = {getattr(section, key)}" for key in passes)
-        raise ValueError(
-            f"{name}.steps = {section.steps} is the exact length of a round, which {beside} would "
-            f"say in another way: keep one of the two"
-        )
-
-
-def require_one_warm_length(train: TrainSection, warm: WarmstartSection) -> None:
-    """A bound on the warm start's steps bounds epochs that somebody has set."""
-    if train.steps is not None and warm.max_steps is not None and warm.epochs is None:
-        raise ValueError(
-            f"warmstart.max_steps = {warm.max_steps} bounds epochs, but with train.steps = "
-            f"{train.steps} there are none: set warmstart.steps, or warmstart.epochs as well"
-        )
+    """Exact number of optimiser steps per round; unset = as in [train]."""
 
 
 def rivals(location: Sequence[str | int]) -> tuple[str, ...]:
     """The settings of the same section that say a round's length in the other way than this one."""
     match tuple(location):
-        case ("train" | "warmstart", "steps"):
+        case ("train", "steps"):
             return PASSES
-        case ("train" | "warmstart", key) if key in PASSES:
+        case ("train", key) if key in PASSES:
             return ("steps",)
     return ()
 
@@ -123,8 +123,8 @@ def rivals(location: Sequence[str | int]) -> tuple[str, ...]:
 def warm_training(train: TrainSection, warm: WarmstartSection) -> TrainSection:
     """How a client trains in a round of the warm start."""
     own: Mapping[str, Any] = warm.model_dump(exclude={"rounds"}, exclude_none=True)
-    replaced = {rival: None for key in own for rival in rivals(("warmstart", key))}
-    return train.model_copy(update={**replaced, **own})
+    exact = dict.fromkeys(PASSES) if warm.steps else {}
+    return train.model_copy(update={**exact, **own})
 
 
 def arc_of(trainings: Sequence[TrainSection], round: int) -> Arc:

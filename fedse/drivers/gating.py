@@ -39,7 +39,7 @@ def gate(r: OpenRound) -> OpenRound:
     if not whole.voters:
         return _decided(r, whole, panel.judge(before, whole.adapter))
     suspects, kept = frozenset[str](), whole
-    if panel.accuses:
+    if panel.liars:
         stances = stances_of(r.current, r.votes(whole))
         suspects, kept = _without_harm(panel, r.current, whole, merge, stances)
     first = panel.judge(before, kept.adapter)
@@ -100,10 +100,8 @@ class PlayingSites:
 
     def __init__(self, r: OpenRound) -> None:
         self._round, self._run = r, r.run
-        settings = r.run.config.gate
         # A site in quarantine is asked nothing, so there are as many fewer liars to expect.
-        self.liars = max(0, settings.liars - len(r.out))
-        self.accuses = settings.accuse and self.liars > 0
+        self.liars = max(0, r.run.config.gate.liars - len(r.out))
         self._counted: dict[str, dict[str, Won]] = {}
 
     def suspected(self) -> Mapping[str, int]:

@@ -6,6 +6,7 @@ place. It differs from the local driver only in who trains on what.
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,7 @@ class Pooled:
             return None
         seed = seed_of(config.run.seed, "pooled", round)
         settings = self.for_all.train_in(round)
-        kept = self._moments.before(round) if settings.optimizer == "kept" else None
+        kept = settings.moments(partial(self._moments.before, round))
         course = course_in(self.for_all, "", round)._replace(moments=kept)
         fitted = self._opened(clients[0]).fit(
             adapter, [*lessons, *failures], settings, seed, course
@@ -103,11 +104,10 @@ class Pooled:
 def _for_all(config: Config) -> Config:
     """The settings with the steps of all clients together."""
     changed: dict[str, Any] = {}
-    for name in ("train", "warmstart"):
-        section = getattr(config, name)
-        given = {key: getattr(section, key) for key in ("steps", "max_steps")}
-        steps = {key: one and one * len(config.clients) for key, one in given.items()}
-        changed[name] = section.model_copy(update=steps)
+    for name, section in (("train", config.train), ("warmstart", config.warmstart)):
+        given = section.model_dump(include={"steps", "max_steps"}, exclude_none=True)
+        longer = {key: length * len(config.clients) for key, length in given.items()}
+        changed[name] = section.model_copy(update=longer)
     return config.model_copy(update=changed)
 
 

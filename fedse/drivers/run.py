@@ -10,22 +10,17 @@ from fedse.drivers.local import InProcess, worker_pool
 from fedse.drivers.loop import federate
 from fedse.drivers.pooled import Pooled
 from fedse.drivers.sites import OpenSite
+from fedse.drivers.stages import preparations_of
 from fedse.drivers.worker_log import LOG, warnings_to
-from fedse.errors import require_packages
 from fedse.site.open import open_site
 from fedse.store.run import Run
 from fedse.types import Adapter, Clock
 
 
 def introduce(config: Config, run: Path, homes: Mapping[str, Path]) -> None:
-    """The sites of this machine have each other's public keys, if they will sum in secret."""
-    if not config.aggregate.secure:
-        return
-    require_packages("aggregate.secure", "cryptography", "Crypto", extra="secure")
-    # Optional packages are imported only where they are really needed.
-    from fedse.drivers.secure_merge import introduce_members
-
-    introduce_members(run, homes)
+    """The sites of this machine know of each other what the rounds of this experiment need."""
+    for prepare in preparations_of(config):
+        prepare(run, homes)
 
 
 def run_local(run: Run, *, clock: Clock = time.time, open_site: OpenSite = open_site) -> Adapter:

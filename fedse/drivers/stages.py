@@ -4,11 +4,13 @@ A stage is a function from an open round to an open round: it asks, checks, merg
 what it found is there for those after it. A new concern is a new stage and its line in `stages_of`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from fedse.aggregate.quarantine import quarantined
 from fedse.aggregate.validate import shrink_to_bound
+from fedse.config.requirements import require_installed
 from fedse.config.schema import Config
 from fedse.drivers.collecting import announce, collect_keys, collect_votes
 from fedse.drivers.gating import gate
@@ -21,6 +23,8 @@ from fedse.store.run import Run
 from fedse.types import ClientStats
 
 Stage = Callable[[OpenRound], OpenRound]
+Prepare = Callable[[Path, Mapping[str, Path]], object]
+"""Run folder and the sites' own folders by name -> done once, before the first round."""
 
 
 def stages_of(config: Config) -> tuple[Stage, ...]:
@@ -33,6 +37,17 @@ def stages_of(config: Config) -> tuple[Stage, ...]:
 
         collect, merge = collect_keys, merge_in_secret
     return (quarantine, collect, merge, bound, decide, record_evaluations, require_enough)
+
+
+def preparations_of(config: Config) -> tuple[Prepare, ...]:
+    """What sites on one machine need before the first round; elsewhere people do it."""
+    if not config.aggregate.secure:
+        return ()
+    require_installed(config)
+    # Optional packages are imported only where they are really needed.
+    from fedse.drivers.secure_merge import introduce_members
+
+    return (introduce_members,)
 
 
 def quarantine(r: OpenRound) -> OpenRound:

@@ -13,6 +13,7 @@ from fedse.agent.prompt import Encoder
 from fedse.config.schema import Config
 from fedse.engine.client import EngineClient, Sampling
 from fedse.engine.loaded import ActingAdapters
+from fedse.engine.ways_in import WAYS_IN
 from fedse.errors import RunError
 from fedse.types import Adapter, AdapterSpec
 
@@ -108,7 +109,5 @@ def _loud(spec: AdapterSpec) -> Adapter:
 
 
 def _settings(config: Config) -> str:
-    needed = "VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 and --enable-lora"
-    if config.engine.adapters == "merged":
-        needed = "VLLM_SERVER_DEV_MODE=1 and --enable-scale-out"
-    return f"engine.adapters = {config.engine.adapters!r} needs a server started with {needed}"
+    way = config.engine.adapters
+    return f"engine.adapters = {way!r} needs a server started with {WAYS_IN[way].needs}"

@@ -13,13 +13,15 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 
 from fedse.agent.shape import Shape, structured_outputs
 from fedse.config.hardware import EngineSection
-from fedse.errors import ConfigError, MachineError, RunError
+from fedse.errors import ConfigError, RunError
 
 # Seconds between two attempts: short at first, because most breaks are short.
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 CONNECT_SECONDS = 5.0
 URL_VARIABLE = "FEDSE_ENGINE_URL"
 """Where processes of a run find the server that was started for it."""
+KEY_VARIABLE = "FEDSE_ENGINE_KEY"
+"""Holds the server's API key, if it asks for one."""
 # Status codes of a server that is starting or died in the middle of a request.
 PASSING = {500, 502, 503, 504}
 QUOTED = 300
@@ -57,7 +59,7 @@ class EngineClient:
         self._patience = settings.patience
         self._http = httpx.Client(
             base_url=self.url,
-            headers=_authorization(settings),
+            headers=_authorization(),
             timeout=httpx.Timeout(settings.patience, connect=CONNECT_SECONDS),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
             trust_env=False,
@@ -216,16 +218,9 @@ def server_url(settings: EngineSection) -> str:
     return url.rstrip("/")
 
 
-def _authorization(settings: EngineSection) -> dict[str, str]:
-    if settings.key is None:
-        return {}
-    key = os.environ.get(settings.key)
-    if not key:
-        raise MachineError(
-            f"engine.key = {settings.key!r}: there is no such environment variable",
-            hint=f"export {settings.key}=THE_KEY, in the shell that starts fedse",
-        )
-    return {"Authorization": f"Bearer {key}"}
+def _authorization() -> dict[str, str]:
+    key = os.environ.get(KEY_VARIABLE)
+    return {"Authorization": f"Bearer {key}"} if key else {}
 
 
 def _sampling(how: Sampling) -> dict[str, Any]:

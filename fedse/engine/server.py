@@ -12,6 +12,7 @@ from fedse.adapters.base import base_path
 from fedse.config.hardware import EngineSection
 from fedse.config.schema import Config
 from fedse.engine.client import URL_VARIABLE, EngineClient
+from fedse.engine.ways_in import WAYS_IN
 from fedse.errors import ConfigError, FedSEError, MachineError
 from fedse.ports import free_ports
 from fedse.processes.group import Processes, Started
@@ -23,8 +24,6 @@ LOOK_SECONDS = 0.5
 MODULE = "vllm.entrypoints.openai.api_server"
 BARE = "base"
 """The server's name for the model without an adapter."""
-RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
-"""The maximum LoRA ranks that vLLM accepts."""
 
 
 def server_command(config: Config, base: Path, port: int, *, host: str = HOST) -> list[str]:
@@ -32,18 +31,12 @@ def server_command(config: Config, base: Path, port: int, *, host: str = HOST) -
     settings, rollout = config.engine, config.rollout
     command = [interpreter(settings), "-m", MODULE, "--model", str(base)]
     command += ["--served-model-name", BARE, "--host", host, "--port", str(port)]
-    command += ["--dtype", settings.precision, "--max-model-len", str(rollout.context)]
+    command += ["--dtype", "bfloat16", "--max-model-len", str(rollout.context)]
     command += ["--max-num-seqs", str(settings.in_flight)]
     command += ["--kv-cache-memory-bytes", str(round(settings.memory * 1e9))]
     # The sampling defaults in the model's folder are not part of the experiment.
     command += ["--generation-config", "vllm", "--uvicorn-log-level", "warning"]
-    if settings.adapters == "lora":
-        fitting = (room for room in RANKS if room >= config.model.rank)
-        rank = min(fitting, default=RANKS[-1])
-        command += ["--enable-lora", "--max-lora-rank", str(rank)]
-        command += ["--max-loras", "2", "--max-cpu-loras", "4"]
-    else:
-        command += ["--enable-scale-out"]
+    command += WAYS_IN[settings.adapters].arguments(config.model.rank)
     if config.trainer.device == "cpu":
         command += ["--enforce-eager"]
     if settings.sleep:
@@ -71,8 +64,7 @@ def server_environment(given: Mapping[str, str]) -> dict[str, str]:
 @contextmanager
 def engine_if_needed(config: Config, logs: Path, *, tell: Tell) -> Iterator[None]:
     """The engine of this experiment is ready: a running one, or one started here."""
-    settings = config.engine
-    if settings.type == "in-process" or settings.url or os.environ.get(URL_VARIABLE):
+    if config.engine.url or os.environ.get(URL_VARIABLE):
         yield
         return
     with running_engine(config, base_path(config.model.base), logs, tell=tell):

@@ -20,6 +20,7 @@ from fedse.federation.enrolment import (
     is_node_signature,
     member_of,
     node_signature,
+    read_request,
     require_same_federation,
     require_unused_key,
     with_member,
@@ -142,16 +143,7 @@ def read_either(path: Path) -> EnrolmentRequest | RotationRequest:
     if b'"new_key"' in data:
         with boundary(ConfigError, f"rotation request {path}"):
             return RotationRequest.model_validate_json(data, strict=True)
-    again = "ask the site to send its enrolment.json again, unchanged"
-    with boundary(ConfigError, f"enrolment request {path}", hint=again):
-        return EnrolmentRequest.model_validate_json(data, strict=True)
-
-
-def read_rotation(path: Path) -> RotationRequest:
-    with boundary(ConfigError, f"rotation request {path}"):
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES)
-        return RotationRequest.model_validate_json(data, strict=True)
+    return read_request(path)
 
 
 def with_rotation(enrolment: Enrolment, request: RotationRequest) -> Enrolment:

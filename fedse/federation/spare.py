@@ -5,6 +5,7 @@ All members agree on the list of names, so a name cannot be added later; a place
 
 from pathlib import Path
 
+from fedse.config.combinable import against_free_places
 from fedse.config.schema import ClientSection, Config
 from fedse.errors import ConfigError
 from fedse.federation.enrolment import read_list
@@ -18,11 +19,10 @@ def with_spare_places(config: Config, count: int) -> Config:
         raise ConfigError(f"--spare must be 0 or more, got {count}")
     if not count:
         return config
-    if config.aggregate.secure:
+    if reason := against_free_places(config):
         raise ConfigError(
-            "--spare cannot be used with aggregate.secure: more than two thirds of all members "
-            "must answer, and no site answers for a free place",
-            hint="leave --spare out, or set aggregate.secure = false",
+            f"--spare cannot be used with {reason}, and no site answers for a free place",
+            hint="leave --spare out, or turn that setting off",
         )
     taken = {client.name for client in config.clients}
     names = [f"spare-{number}" for number in range(1, count + 1)]

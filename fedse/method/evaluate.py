@@ -122,7 +122,7 @@ def play_held_out(
         seed=seed,
         progress=progress,
     )
-    require_sound(played, max_broken=config.rollout.max_broken, hint=site.check)
+    require_sound(played, hint=site.check)
     return played
 
 

@@ -59,6 +59,8 @@ class KeepNothing:
         pass
 
 
+MOST_BROKEN = 0.5
+"""Share of broken episodes above which a client's round stops."""
 KEEP_NOTHING = KeepNothing()
 
 
@@ -241,13 +243,13 @@ def _close(env: Env) -> None:
         env.close()
 
 
-def require_sound(played: Sequence[Trajectory], *, max_broken: float, hint: str = "") -> None:
-    """At most this share of the episodes broke; else the run stops and names the first cause.
+def require_sound(played: Sequence[Trajectory], *, hint: str = "") -> None:
+    """At most MOST_BROKEN of the episodes broke; else the run stops and names the first cause.
 
     Its `hint` is the command that checks the environment.
     """
     broken = [episode for episode in played if episode.outcome == "broken"]
-    if len(broken) > max_broken * len(played):
+    if len(broken) > MOST_BROKEN * len(played):
         raise EnvError(
             f"{len(broken)} of {len(played)} episodes broke, {_first(broken)}",
             hint=hint or f"fedse env check {broken[0].task.env}",

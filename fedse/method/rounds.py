@@ -74,7 +74,7 @@ def explore(
         seed=seed,
         progress=progress,
     )
-    require_sound(played, max_broken=settings.max_broken, hint=site.check)
+    require_sound(played, hint=site.check)
     return played
 
 

@@ -11,8 +11,8 @@ SLOW = "this CPU has no instructions for bfloat16: training takes longer than in
 FIX = 'set precision = "float32" in the [trainer] section'
 
 
-def only_imitated(place: TrainerSection, cpu_facts: Path = CPU_FACTS) -> bool:
-    """Whether a model is to be trained in bfloat16 on a CPU that is known not to support it."""
+def slowed_by(place: TrainerSection, cpu_facts: Path = CPU_FACTS) -> list[tuple[str, str]]:
+    """What to know and to do if bfloat16 is used on a CPU that is known not to support it."""
     if place.device != "cpu" or place.precision != "bfloat16" or not cpu_facts.is_file():
-        return False
-    return not INSTRUCTIONS & {*cpu_facts.read_text().split()}
+        return []
+    return [] if INSTRUCTIONS & {*cpu_facts.read_text().split()} else [(SLOW, FIX)]

@@ -12,6 +12,9 @@ DERIVED = (
     "adapter updates."
 )
 
+SEEN = {"adapters": "each client's adapter", "sum": "only the sum of all updates"}
+"""What the server saw, by `aggregate.server_sees`."""
+
 
 @dataclass(frozen=True)
 class Tile:
@@ -42,8 +45,7 @@ def headline(facts: RunFacts) -> Headline:
 
 def _caveat(facts: RunFacts) -> str:
     """Each site decides about noise itself, so a coordinator does not know who trains with it."""
-    secure, epsilon = facts.config.aggregate.secure, facts.config.privacy.epsilon
-    seen = "only the sum of all updates" if secure else "each client's adapter"
+    seen, epsilon = SEEN[facts.config.aggregate.server_sees], facts.config.privacy.epsilon
     noise = "no noise" if epsilon is None else f"noise for an epsilon of {epsilon:g}"
     return (
         f"{DERIVED} The server saw {seen}. The settings of this run add {noise} (differential "

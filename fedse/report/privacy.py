@@ -18,6 +18,12 @@ LEAD = (
     "adapter is derived from the episodes and can reveal parts of them. Where the episodes are "
     "personal data, treat it as personal data too."
 )
+LEAVES = {
+    "adapters": "Each answer consists of an adapter and the numbers below.",
+    "sum": "The adapter itself stays here. A masked update leaves, and the server can read only "
+    "the sum over all sites. The numbers below are sent unmasked.",
+}
+"""What an answer consists of, by what the server sees of it."""
 A4 = "@page { size: A4; margin: 16mm; }\n"
 ANSWERS = (
     Column("round", "round", "count"),
@@ -76,16 +82,11 @@ def render_privacy(page: PrivacyPage, *, now: datetime) -> str:
     return text.lstrip()
 
 
-def leaving_part(rows: Sequence[Sequence[Cell]], *, secure: bool) -> PrivacyPart:
+def leaving_part(rows: Sequence[Sequence[Cell]], server_sees: str) -> PrivacyPart:
     """What left in each round, from the ledger."""
     names = ", ".join(ClientStats.model_fields)
-    how = (
-        "Each answer consists of an adapter and the numbers below."
-        if not secure
-        else "The adapter itself stays here. A masked update leaves, and the server can read only "
-        "the sum over all sites. The numbers below are sent unmasked."
-    )
-    lead = f"{how} {len(rows)} answers are on record, including those that were sent again."
+    count = f"{len(rows)} answers are on record, including those that were sent again."
+    lead = f"{LEAVES[server_sees]} {count}"
     table = Table(ANSWERS, [list(row) for row in rows])
     note = "Flower adds ids, times, a public key and version headers; the server sees the address."
     return PrivacyPart("leaves", "What leaves", lead, [("numbers", names)], table, note)

@@ -66,6 +66,5 @@ def planned_games(config: Config) -> int:
     """Games of a whole run, all clients together; those of a gate and of personal ones left out."""
     rounds, warm = config.run.rounds, min(config.warmstart.rounds, config.run.rounds)
     evaluations = 1 + sum((index - 1) % config.eval.every == 0 for index in range(1, rounds + 1))
-    held_out = config.eval.episodes + config.eval.home if config.eval.episodes else 0
-    each = (rounds - warm) * config.rollout.episodes + evaluations * held_out
+    each = (rounds - warm) * config.rollout.episodes + evaluations * config.eval.games
     return each * len(config.clients)

@@ -1,16 +1,20 @@
 """What acts at a site: the model in this process, or a server that several sites may share."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from fedse.agent.policy import Policy
+from fedse.agent.policy import Beat, Policy
 from fedse.agent.prompt import Encoder
 from fedse.config.hardware import EngineSection
-from fedse.config.schema import Config
-from fedse.errors import require_packages
+from fedse.config.requirements import require_installed
+from fedse.config.schema import Config, RolloutSection
+from fedse.events import Emit
+from fedse.method.own_pace import rollout_at_own_pace
+from fedse.method.rollout import Keep, rollout
+from fedse.method.site import Play
 from fedse.types import Adapter, AdapterSpec
 
 if TYPE_CHECKING:
@@ -21,58 +25,96 @@ MakePolicy = Callable[[Adapter, float], Policy]
 """Adapter and temperature -> something that acts."""
 
 
-def policy_maker(
-    config: Config, base: Path, spec: AdapterSpec, encoder: Encoder, home: Path
-) -> MakePolicy:
-    """Makes policies as `config.engine` says."""
-    settings, rollout = config.engine, config.rollout
-    if settings.type == "in-process":
+class OwnEngine(NamedTuple):
+    """The model in this process; episodes advance in lock step."""
+
+    config: Config
+
+    def require(self) -> None:
+        """Nothing to look for."""
+
+    def ready(self, logs: Path, emit: Emit) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def policies(self, base: Path, spec: AdapterSpec, encoder: Encoder, home: Path) -> MakePolicy:
+        # Heavy and optional, so imported only where a model is really needed.
         from fedse.agent.hf import HFPolicy, engine_for
 
-        place = config.trainer
+        place = self.config.trainer
         engine = engine_for(base, spec, device=place.device, precision=place.precision)
+        return partial(_acts, partial(HFPolicy, engine), self.config.rollout)
 
-        def in_process(adapter: Adapter, temperature: float) -> Policy:
-            return HFPolicy(
-                engine,
-                adapter,
-                temperature=temperature,
-                context=rollout.context,
-                new_tokens=rollout.new_tokens,
-            )
+    def play(self, keep: Keep, beat: Beat) -> Play:
+        return partial(rollout, keep=keep, beat=beat)
 
-        return in_process
+    def asleep(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
-    require_packages("engine.type = 'vllm'", "httpx", "psutil", extra="engine")
-    from fedse.engine.policy import ServedPolicy
 
-    acting = _shared_adapters(settings, base, Path(settings.folder or home / "engine"))
+class ServedEngine(NamedTuple):
+    """A vLLM server; no episode waits for another."""
 
-    def served(adapter: Adapter, temperature: float) -> Policy:
-        return ServedPolicy(
-            acting,
-            encoder,
-            adapter,
-            temperature=temperature,
-            context=rollout.context,
-            new_tokens=rollout.new_tokens,
+    config: Config
+
+    def require(self) -> None:
+        """It runs already or can be started here; else an error says what is missing."""
+        require_installed(self.config)
+        if self.config.engine.url is None:
+            from fedse.engine.server import interpreter
+
+            interpreter(self.config.engine)
+
+    def ready(self, logs: Path, emit: Emit) -> AbstractContextManager[None]:
+        """It answers meanwhile, and is started again if it dies."""
+        require_installed(self.config)
+        from fedse.engine.server import engine_if_needed
+
+        return engine_if_needed(
+            self.config, logs, tell=lambda text: emit("engine.ended", text=text)
         )
 
-    return served
+    def policies(self, base: Path, spec: AdapterSpec, encoder: Encoder, home: Path) -> MakePolicy:
+        require_installed(self.config)
+        from fedse.engine.policy import ServedPolicy
+
+        folder = Path(self.config.engine.folder or home / "engine")
+        adapters = _shared_adapters(self.config.engine, base, folder)
+        return partial(_acts, partial(ServedPolicy, adapters, encoder), self.config.rollout)
+
+    def play(self, keep: Keep, beat: Beat) -> Play:
+        settings = self.config.engine
+        own_pace = partial(rollout_at_own_pace, keep=keep, in_flight=settings.in_flight)
+        return partial(own_pace, step_seconds=settings.patience)
+
+    @contextmanager
+    def asleep(self) -> Iterator[None]:
+        """The GPU is free for the trainer meanwhile, if `engine.sleep` says so."""
+        if not self.config.engine.sleep:
+            yield
+            return
+        client = _client(self.config.engine)
+        client.sleep()
+        try:
+            yield
+        finally:
+            client.wake()
 
 
-@contextmanager
-def engine_asleep(settings: EngineSection) -> Iterator[None]:
-    """The GPU is free for the trainer, if the server shares it (`engine.sleep`)."""
-    if settings.type == "in-process" or not settings.sleep:
-        yield
-        return
-    client = _client(settings)
-    client.sleep()
-    try:
-        yield
-    finally:
-        client.wake()
+ActingEngine = OwnEngine | ServedEngine
+ENGINES: Mapping[str, type[ActingEngine]] = {"in-process": OwnEngine, "vllm": ServedEngine}
+"""By `engine.type`."""
+
+
+def engine_of(config: Config) -> ActingEngine:
+    """What generates the replies of an experiment on this machine."""
+    return ENGINES[config.engine.type](config)
+
+
+def _acts(
+    make: Callable[..., Policy], settings: RolloutSection, adapter: Adapter, temperature: float
+) -> Policy:
+    room = {"context": settings.context, "new_tokens": settings.new_tokens}
+    return make(adapter, temperature=temperature, **room)
 
 
 @lru_cache(maxsize=8)
@@ -85,17 +127,6 @@ def _client(settings: EngineSection) -> "EngineClient":
 @lru_cache(maxsize=8)
 def _shared_adapters(settings: EngineSection, base: Path, folder: Path) -> "ActingAdapters":
     """One for all clients of this process that use the same folder."""
+    from fedse.engine.ways_in import acting_adapters
+
     return acting_adapters(_client(settings), settings, base, folder)
-
-
-def acting_adapters(
-    client: "EngineClient", settings: EngineSection, base: Path, folder: Path
-) -> "ActingAdapters":
-    """How adapters get into the server, as the settings say."""
-    from fedse.engine.loaded import LoraAdapters, MergedAdapters
-
-    if settings.adapters == "lora":
-        return LoraAdapters(client, folder)
-    from fedse.engine.merged import write_merged
-
-    return MergedAdapters(client, folder, partial(write_merged, base))

@@ -30,7 +30,7 @@ from fedse.protocol import SUM_STAGES, Kind, Question, SiteReply
 from fedse.site.auditing import audit_answer
 from fedse.site.door import follow_rules, refuse_stale, spend_rounds
 from fedse.site.onward import OnwardTraining
-from fedse.site.private_training import PrivateTraining, reported, spend_privacy
+from fedse.site.private_training import spend_privacy, train_with_noise
 from fedse.site.steps import Asked, Next, Step, through
 from fedse.site.veto import veto
 from fedse.types import Adapter, AdapterSpec, ClientStats, ClientUpdate
@@ -67,7 +67,7 @@ def steps_of(config: Config, kind: Kind) -> tuple[Step, ...]:
         raise WireError("asked for a stage of a sum this site has not agreed to")
     if kind in SUM_STAGES:
         return (check_agreement, _sum_step("answer_stage"))
-    private = (spend_privacy,) if config.privacy.on else ()
+    private = (spend_privacy, train_with_noise) if config.privacy.on else ()
     summed = (_sum_step("announce"),) if config.aggregate.secure else ()
     return (check_adapter, spend_rounds, veto, *private, leave, *summed, note, work_once)
 
@@ -165,40 +165,31 @@ def _audit_entry(asked: Asked, done: SiteReply) -> AuditEntry | None:
 
 def work_once(asked: Asked, rest: Next) -> SiteReply:
     """The stored answer or, if there is none, the work done and stored with its audit."""
-    done, question = asked.finished(), asked.question
-    if done is None:
-        done = _finish(asked)
-    elif question.trains:
-        # A crash may have come between the answer and this.
-        asked.site.buffer.outbox.privacy.forget_secrets(question.experiment, up_to=question.round)
-    return done
+    done = asked.finished()
+    return _finish(asked) if done is None else done
 
 
 def _finish(asked: Asked) -> SiteReply:
     """The work is done; the answer and the audit that lets it pass or not are durable together."""
     question, site, config = asked.question, asked.site, asked.config
-    private = PrivateTraining(site, config, question.round)
-    onward = OnwardTraining(private.site, question.experiment, question.round)
-    update = _work(replace(asked, site=replace(site, fit=onward.fit)))
-    private.require_noise(update.adapter)
-    stats, moments = reported(update.stats, config), onward.moments
+    trained = replace(site, fit=asked.fit or site.fit)
+    onward = OnwardTraining(trained, question.experiment, question.round)
+    update = asked.allowed(_work(replace(asked, site=replace(site, fit=onward.fit))))
+    stats, moments = update.stats, onward.moments
     done = SiteReply(stats, _returned(update.adapter, config))
     result = audit_answer(question, asked.adapter, done, site, config, asked.audit)
     if result is not None and asked.audit is not None and not result.passes(asked.audit):
         # Moments are those of training that counts for nobody.
         done, moments = SiteReply(stats, fault=Fault.WITHHELD), None
-    outbox, noise = site.buffer.outbox, bool(private.results)
-    outbox.finish(
+    site.buffer.outbox.finish(
         *asked.key,
         done,
         kind=question.kind,
         moments=moments,
         keep=config.storage.answers,
         audit=None if result is None else result.model_dump_json(),
-        noise=noise,
+        noise=asked.noise,
     )
-    if noise:
-        outbox.privacy.forget_secrets(question.experiment, up_to=question.round)
     return done
 
 

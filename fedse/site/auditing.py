@@ -16,6 +16,7 @@ from fedse.protocol import Question, SiteReply
 from fedse.seeds import seed_of
 from fedse.site.onward import OnwardTraining
 from fedse.site.private_training import rehearsing
+from fedse.train.loss import loss_of
 from fedse.types import Adapter, Trajectory
 
 
@@ -88,7 +89,7 @@ def _subject(
         training = OnwardTraining(replace(site, fit=fit), config.run.name, round)
 
         def learn(chosen: Sequence[Trajectory], settings: TrainSection, seed: int) -> Adapter:
-            given = [*chosen, *failures] if settings.loss == "kto" else list(chosen)
+            given = [*chosen, *(failures if loss_of(settings).failures else ())]
             return training.fit(current, given, settings, seed, course).adapter
 
         return learn

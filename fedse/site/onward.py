@@ -6,6 +6,7 @@ stored begins with the same moments and ends with the same adapter.
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 from fedse.config.training import TrainSection
 from fedse.course import Course
@@ -29,9 +30,8 @@ class OnwardTraining:
         course: Course = Course(),  # noqa: B008  a value that nobody changes
     ) -> Fitted:
         """As the site's own, from the moments of its last round before this one."""
-        if settings.optimizer == "kept":
-            before = self._site.buffer.outbox.moments(self._experiment, before=self._round)
-            course = course._replace(moments=before)
+        stored = partial(self._site.buffer.outbox.moments, self._experiment, before=self._round)
+        course = course._replace(moments=settings.moments(stored))
         fitted = self._site.fit(start, lessons, settings, seed, course)
         self.moments = fitted.moments
         return fitted

@@ -15,12 +15,11 @@ from fedse.config.schema import ClientSection, Config
 from fedse.config.training import TrainSection
 from fedse.course import Course
 from fedse.envs.base import MOVED, Env, ProgramEnv, make_env, subject_of
-from fedse.method.own_pace import rollout_at_own_pace
-from fedse.method.rollout import Keep, choose_games, demonstrate, rollout
+from fedse.method.rollout import Keep, choose_games, demonstrate
 from fedse.method.site import Fit, Play, Site, tasks_of
 from fedse.redact.episode import episode_filter
 from fedse.seeds import seed_of
-from fedse.site.acting import MakePolicy, engine_asleep, policy_maker
+from fedse.site.acting import ActingEngine, MakePolicy, engine_of
 from fedse.site.forgotten import remaining_tasks
 from fedse.site.own_adapters import keep_adapter
 from fedse.site.private_training import require_plan
@@ -55,15 +54,16 @@ def open_site(
     buffer = open_buffer(config, home, env, encoder)
     if buffer.outbox.newest(config.run.name) is None:  # once, as beginning an episode may be costly
         require_prompt_fits(make, encoder, config, member)
-    make_policy = beating(policy_maker(config, path, spec, encoder, home), beat)
+    acting = engine_of(config)
+    make_policy = beating(acting.policies(path, spec, encoder, home), beat)
     trainer = trainer_for(path, spec, config.trainer, beat)
 
     def prepare(given: Sequence[Trajectory]) -> Sequence[Trajectory]:
         return Lazy(len(given), lambda place: encoder.tokenized(env.system_prompt, given[place]))
 
-    fit = fitting(trainer, prepare, config)
+    fit = fitting(trainer, prepare, acting, context=config.rollout.context)
     keep = KeepInBuffer(buffer, config, client, spec)
-    play = recording(choose_play(env, encoder, keep, config, beat), buffer, config)
+    play = recording(choose_play(env, encoder, keep, acting, beat), buffer, config)
     tasks = partial(remaining_tasks, partial(tasks_of, env, member, config.splits), buffer)
     own = (client, spec, make, tasks, buffer, make_policy, fit, clock, play, prepare, home)
     kept, probe = partial(keep_adapter, home), probing(trainer, config, beat)
@@ -94,7 +94,9 @@ def beating(make: MakePolicy, beat: Beat) -> MakePolicy:
 def fitting(
     trainer: "Trainer",
     prepare: Callable[[Sequence[Trajectory]], Sequence[Trajectory]],
-    config: Config,
+    acting: ActingEngine,
+    *,
+    context: int,
 ) -> Fit:
     """Trains on prepared lessons, while an engine on the same GPU sleeps."""
 
@@ -105,12 +107,12 @@ def fitting(
         seed: int,
         course: Course = Course(),  # noqa: B008  a value that nobody changes
     ) -> Fitted:
-        with engine_asleep(config.engine):
+        with acting.asleep():
             return trainer.fit(
                 start,
                 prepare(lessons),
                 settings=settings,
-                context=config.rollout.context,
+                context=context,
                 seed=seed,
                 course=course,
             )
@@ -143,24 +145,14 @@ def recording(play: Play, buffer: Buffer, config: Config) -> Play:
     return play_recorded
 
 
-def choose_play(env: Env, encoder: Encoder, keep: Keep, config: Config, beat: Beat) -> Play:
+def choose_play(env: Env, encoder: Encoder, keep: Keep, acting: ActingEngine, beat: Beat) -> Play:
     """We step an environment; a program plays by itself against a recording endpoint."""
-    if not isinstance(env, ProgramEnv) and config.engine.type == "in-process":
-        return partial(rollout, keep=keep, beat=beat)
-    if not isinstance(env, ProgramEnv):
-        return partial(
-            rollout_at_own_pace,
-            keep=keep,
-            in_flight=config.engine.in_flight,
-            step_seconds=config.engine.patience,
-        )
-    return env.player(encoder, beat)
+    return env.player(encoder, beat) if isinstance(env, ProgramEnv) else acting.play(keep, beat)
 
 
 def add_demonstrations(site: Site, config: Config, beat: Beat = no_beat) -> None:
     """The buffer holds D_train(0): the scripted expert's successes, always the same ones."""
-    own, experiment = config.client(site.client).demonstrations, config.run.name
-    count = config.buffer.demonstrations if own is None else own
+    count, experiment = config.demonstrations(config.client(site.client)), config.run.name
     if count and not site.buffer.added(experiment, 0):
         seed = seed_of(config.run.seed, site.client, "demonstrations")
         games = choose_games(site.tasks("train"), count, seed=seed)

@@ -6,10 +6,10 @@ noise could be compared. With the answer in the outbox the secret is gone.
 """
 
 import math
-import secrets
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from secrets import token_bytes
 
 from fedse._version import __version__
 from fedse.config.schema import Config
@@ -24,11 +24,10 @@ from fedse.privacy.plan import charge_of, planned_noise
 from fedse.protocol import SiteReply
 from fedse.site.steps import Asked, Next
 from fedse.store.privacy_journal import PrivacyJournal
-from fedse.types import Adapter, ClientStats, Fitted, Trajectory, digest_of
+from fedse.types import Adapter, ClientStats, ClientUpdate, Fitted, Trajectory, digest_of
 
 Units = tuple[tuple[int, ...], ...]
 """The places of the lessons of each unit."""
-SECRET_BYTES = 32
 MOST_ROUNDS = 1000
 HELD_OUT = ("eval", "home", "validation")
 REPORTED = {"steps", *(f"{kind}_{what}" for kind in HELD_OUT for what in ("played", "succeeded"))}
@@ -44,30 +43,21 @@ class PrivacySpent(FedSEError):
     exit_code = Fault.PRIVACY_SPENT
 
 
-def new_secret() -> bytes:
-    """What nobody can guess, from the operating system."""
-    return secrets.token_bytes(SECRET_BYTES)
-
-
 class PrivateTraining:
-    """The site's training in one round; training whose result stays here is unchanged."""
+    """A site's training with noise, in one round; training whose result stays here is unchanged."""
 
     def __init__(
-        self, site: Site, config: Config, round: int, *, draw: Callable[[], bytes] = new_secret
+        self, site: Site, config: Config, round: int, *, draw: Callable[[], bytes] = token_bytes
     ) -> None:
         self._site, self._config, self._round, self._draw = site, config, round, draw
         self.results: set[str] = set()
         """Digests of the adapters that were made with noise."""
 
-    @property
-    def site(self) -> Site:
-        """The site, which trains with noise if it promises privacy."""
-        return replace(self._site, fit=self.fit) if self._config.privacy.on else self._site
-
-    def require_noise(self, adapter: Adapter | None) -> None:
-        """An adapter of a site that promises privacy was made here."""
-        if self._config.privacy.on and adapter and adapter.digest not in self.results:
+    def allowed(self, update: ClientUpdate) -> ClientUpdate:
+        """What of the update may leave: the adapter was made here, and no number tells more."""
+        if update.adapter and update.adapter.digest not in self.results:
             raise TrainError("an adapter was made without noise, so it does not leave the site")
+        return ClientUpdate(reported(update.stats, self._config), update.adapter)
 
     def fit(
         self,
@@ -181,7 +171,7 @@ def _nameless(env: Env) -> ConfigError:
 def require_within_budget(journal: PrivacyJournal, charge: Charge, config: Config) -> None:
     """With this charge, no more is told about any unit than the site allows."""
     spent = spent_with(journal, config, charge)
-    if not is_within(config.privacy.epsilon or 0.0, spent):
+    if not is_allowed(spent, config):
         raise PrivacySpent(
             f"round {charge.round} would bring what was told to epsilon = {spent:.4g}, allowed is "
             f"{config.privacy.epsilon:g}",
@@ -207,7 +197,7 @@ def rounds_left(journal: PrivacyJournal, config: Config) -> int:
 
     def allowed(rounds: int) -> bool:
         told = spent_with(journal, config, *[charge] * rounds)
-        return is_within(config.privacy.epsilon or 0.0, told)
+        return is_allowed(told, config)
 
     return bisect_left(range(1, MOST_ROUNDS + 1), True, key=lambda rounds: not allowed(rounds))
 
@@ -223,19 +213,28 @@ def spend_privacy(asked: Asked, rest: Next) -> SiteReply:
     return rest(asked.without_training())._replace(fault=Fault.PRIVACY_SPENT)
 
 
+def train_with_noise(asked: Asked, rest: Next) -> SiteReply:
+    """The question is answered with training that was charged; no other adapter leaves."""
+    training = PrivateTraining(asked.site, asked.config, asked.question.round)
+    return rest(replace(asked, fit=training.fit, allowed=training.allowed, noise=True))
+
+
 def may_train(site: Site, config: Config, round: int) -> bool:
     """Whether the budget allows a fit in this round; one under way was charged already."""
     journal = site.buffer.outbox.privacy
     if journal.is_under_way(config.run.name, round):
         return True
     spent = spent_with(journal, config, charge_of(config, round, config.train_in(round)))
+    return is_allowed(spent, config)
+
+
+def is_allowed(spent: float, config: Config) -> bool:
+    """Whether so much may be told about one unit."""
     return is_within(config.privacy.epsilon or 0.0, spent)
 
 
 def reported(stats: ClientStats, config: Config) -> ClientStats:
     """What of a round's numbers may leave with an adapter that was made with noise."""
-    if not config.privacy.on:
-        return stats
     if config.privacy.counts:
         return stats.model_copy(update={"loss": None, **dict.fromkeys(PERSONAL, 0)})
     return ClientStats(**stats.model_dump(include=REPORTED))

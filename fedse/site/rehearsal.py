@@ -43,9 +43,8 @@ def foreseen(
     if isinstance(env, ProgramEnv):
         return []
     _require_tasks(env, config, client)
-    own = client.demonstrations
     games = choose_games(tasks_of(env, client, config.splits, "train"), 1, seed=0)
-    if config.buffer.demonstrations if own is None else own:
+    if config.demonstrations(client):
         demonstrate(games, make)
     alarms = _spelled(_opening(env, config, client), encoder, config, client)
     if isinstance(env, ExpertEnv):

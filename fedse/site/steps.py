@@ -13,10 +13,10 @@ from fedse.audit.verdict import AuditRules
 from fedse.config.schema import Config
 from fedse.errors import WireError
 from fedse.events import Emit
-from fedse.method.site import Site
+from fedse.method.site import Fit, Site
 from fedse.protocol import Question, SiteReply
 from fedse.site.rules import SiteRules
-from fedse.types import Adapter
+from fedse.types import Adapter, ClientUpdate
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,12 @@ class Asked:
     audit: AuditRules | None = None
     current: Adapter | None = None
     """The adapter that the question is about, once it has been checked."""
+    fit: Fit | None = None
+    """How the site trains for an answer that leaves; None = as it always trains."""
+    allowed: Callable[[ClientUpdate], ClientUpdate] = lambda update: update
+    """What of the work may leave the site."""
+    noise: bool = False
+    """Whether training is charged to the site's privacy budget, and made with noise."""
 
     @property
     def key(self) -> tuple[str, int, str]:

@@ -170,11 +170,6 @@ FILLED = {
     " (SELECT experiment, round FROM sent), 'evaluate', 'train'), request, stats, adapter",
 }
 """What a row of an older schema is in this one."""
-FILL_LESSONS = (
-    f"UPDATE trajectory SET split = {READ.format('task.split', repr('train'))},"
-    f" seed = {READ.format('seed', 0)}"
-)
-"""Fills what a row of schema 2 does not have beside its body."""
 FILL_STEPS = (
     "INSERT OR IGNORE INTO steps_taken"
     " SELECT experiment, round, coalesce(json_extract(stats, '$.steps'), 0) FROM outbox"

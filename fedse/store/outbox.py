@@ -60,7 +60,9 @@ class Outbox:
         audit: str | None = None,
         noise: bool = False,
     ) -> None:
-        """The answer to `request` is durable before anybody learns of it; no part is left.
+        """The answer to `request` is durable before anybody learns of it.
+
+        No part of its games is left, and after a vote no secret of its noise.
 
         With it the optimiser's moments, if there are any, take the place of the earlier ones. Of
         the newest `keep` votes the adapters are kept, of all if it is 0. `audit` is what was found
@@ -71,6 +73,9 @@ class Outbox:
                 self.privacy.note_replaced(experiment, round)
                 self._make_room(experiment, round)
             self._insert(experiment, round, kind, request, done)
+            gone = 0
+            if kind == TRAIN:
+                gone = self.privacy.forget_secrets(experiment, up_to=round)
             if kind == TRAIN and not noise:
                 self.privacy.note_without_noise(experiment, round)
             answer = (experiment, round, request)
@@ -78,7 +83,7 @@ class Outbox:
             if audit is not None:
                 row = (*answer, int(done.fault), audit)
                 self._db.execute("INSERT OR REPLACE INTO audit VALUES (?, ?, ?, ?, ?)", row)
-            gone = self._db.execute("DELETE FROM part").rowcount
+            gone += self._db.execute("DELETE FROM part").rowcount
             if moments is not None:
                 self._replace_moments(experiment, round, moments)
             gone += sum(map(self._drop, self._old_votes(experiment, keep)))

@@ -46,18 +46,17 @@ class PrivacyJournal:
         query = "SELECT 1 FROM privacy WHERE experiment = ? AND round = ? AND secret NOT NULL"
         return self._db.execute(query, (experiment, round)).fetchone() is not None
 
-    def forget_secrets(self, experiment: str, *, up_to: int) -> None:
-        """Of rounds up to that one no secret is left: nobody can take the noise away again."""
-        with transaction(self._db):
-            # The identity is free again: the same fit made anew has its own charge and noise.
-            gone = self._db.execute(
-                "UPDATE privacy SET secret = NULL, identity = identity || ' answered ' || id"
-                " WHERE experiment = ? AND round <= ? AND secret NOT NULL",
-                (experiment, up_to),
-            ).rowcount
-        if gone:
-            # What is overwritten in the database remains in its log until that is emptied.
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    def forget_secrets(self, experiment: str, *, up_to: int) -> int:
+        """Of rounds up to that one no secret is left: nobody can take the noise away again.
+
+        Inside the transaction that stores the answer. How many there were.
+        """
+        # The identity is free again: the same fit made anew has its own charge and noise.
+        return self._db.execute(
+            "UPDATE privacy SET secret = NULL, identity = identity || ' answered ' || id"
+            " WHERE experiment = ? AND round <= ? AND secret NOT NULL",
+            (experiment, up_to),
+        ).rowcount
 
     def note_unprotected(self) -> None:
         """Answers that were trained without a charge are on record as made without noise."""

@@ -1,14 +1,12 @@
 """A buffer's seal: that it is the right one, and how all rows go over to another."""
 
 from collections.abc import Mapping
-from contextlib import closing
 from pathlib import Path
-from sqlite3 import OperationalError
 from typing import NamedTuple
 
 from fedse.errors import StoreError
 from fedse.store.buffer_schema import transaction
-from fedse.store.database import Database, damaged, open_database
+from fedse.store.database import Database, damaged
 from fedse.store.sealing import Body, BrokenSeal, Row, Seal
 from fedse.store.sweeping import note_unswept, sweep
 
@@ -34,15 +32,6 @@ def key_id_of(db: Database) -> str:
     """Which key the file is encrypted with; empty = it is not."""
     row = db.execute("SELECT key_id FROM sealed").fetchone()
     return row[0] if row else ""
-
-
-def stated_key(path: Path) -> str | None:
-    """Which key a file that may be damaged says it is encrypted with; None = it does not say."""
-    try:
-        with closing(open_database(path, read_only=True)) as db:
-            return key_id_of(db)
-    except (StoreError, OperationalError):
-        return None
 
 
 class FileSeal(NamedTuple):

@@ -26,7 +26,7 @@ from fedse.train.optimise import (
     take_steps,
 )
 from fedse.train.order import FitOrder
-from fedse.train.passes import batches_of, last_pass
+from fedse.train.passes import batches_of
 from fedse.train.private_steps import private_steps
 from fedse.types import Adapter, AdapterSpec, Fitted, FloatVector, Lazy
 
@@ -85,7 +85,7 @@ class Trainer:
             torch.manual_seed(seed_of(seed, "fit"))
             how = FitContext(self.place, share, context, settings.batch, self._beat)
             steps, moments = self._train(model, trained.spec, kept, loss, how, course, seed)
-        last = steps[-last_pass(settings, lessons=len(kept), steps=len(steps)) :]
+        last = steps[-settings.steps_of_last_pass(lessons=len(kept), steps=len(steps)) :]
         made = loss.leaves(read_adapter(model, trained.spec), start)
         return _fitted(made, steps, last, moments)
 

@@ -7,7 +7,6 @@ that no step needs never is.
 from array import array
 from collections.abc import Iterator, Sequence
 from itertools import count, islice
-from math import ceil
 from random import Random
 from typing import Generic
 
@@ -28,14 +27,7 @@ class FitBatches(Generic[T]):
         self._lessons, self._settings, self._seed = lessons, settings, seed
 
     def __len__(self) -> int:
-        settings = self._settings
-        most = settings.steps or settings.max_steps
-        if not self._lessons:
-            return 0
-        if settings.epochs is None:
-            return most or 0
-        whole = settings.epochs * ceil(len(self._lessons) / settings.batch)
-        return min(whole, most or whole)
+        return self._settings.steps_over(len(self._lessons))
 
     def __iter__(self) -> Iterator[list[T]]:
         for places in islice(self._all_places(), len(self)):
@@ -58,13 +50,6 @@ class FitBatches(Generic[T]):
 def batches_of(lessons: Sequence[T], settings: TrainSection, *, seed: int) -> FitBatches[T]:
     """The lessons of each step of a fit, each read when its step has come."""
     return FitBatches(lessons, settings, seed)
-
-
-def last_pass(settings: TrainSection, *, lessons: int, steps: int) -> int:
-    """How many of a fit's steps are its last pass; of one cut short, as many as fall to a pass."""
-    if settings.epochs is None:
-        return min(steps, ceil(lessons / settings.batch))
-    return max(1, ceil(steps / settings.epochs))
 
 
 def _by_length(

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedse.adapters.base import base_path, initial_adapter, spec_of
-from fedse.api.engines import acting_engine
 from fedse.config.schema import Config
 from fedse.errors import ConfigError
 from fedse.events import silent
+from fedse.site.acting import engine_of
 from fedse.types import Adapter
 
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ def served_policy(
     from fedse.agent.tokens import load_encoder
     from fedse.engine.client import EngineClient
     from fedse.engine.policy import ServedPolicy
-    from fedse.site.acting import acting_adapters
+    from fedse.engine.ways_in import acting_adapters
 
     settings, base = config.engine, base_path(config.model.base)
     with (
         tempfile.TemporaryDirectory(prefix="fedse-bench-") as folder,
-        acting_engine(config, Path(folder) / "logs", silent),
+        engine_of(config).ready(Path(folder) / "logs", silent),
         closing(EngineClient(settings)) as client,
     ):
         acting = acting_adapters(client, settings, base, Path(settings.folder or folder))

@@ -87,9 +87,9 @@ def test_without_exploration_nothing_is_played_and_a_warm_up_only_delays_it(tmp_
 
 
 def test_a_warm_start_trains_by_its_own_settings_and_only_before_exploration():
-    changes = {"warmstart.rounds": 2, "warmstart.lr": 0.5, "warmstart.epochs": 7}
+    changes = {"warmstart.rounds": 2, "warmstart.lr": 0.5, "warmstart.steps": 7}
     config = with_settings(CONFIG, changes)
-    warm = config.train.model_copy(update={"lr": 0.5, "epochs": 7})
+    warm = config.train.model_copy(update={"lr": 0.5, "epochs": None, "steps": 7})
     assert [config.train_in(round) for round in (1, 2, 3)] == [warm, warm, config.train]
     assert CONFIG.train_in(1) == CONFIG.train
 

@@ -22,13 +22,13 @@ NAMES = ("a", "b", "c", "d", "e")
 GAMES = 400
 
 
-def config(*, liars: int, rounds: int = 3, accuse: bool = True) -> Config:
+def config(*, liars: int, rounds: int = 3) -> Config:
     return Config(
         run=RunSection(rounds=rounds),
         eval=EvalSection(episodes=0),
         aggregate=AggregateSection(clip="none", strikes=2),
         splits=SplitsSection(validation=0.2),
-        gate=GateSection(episodes=GAMES, liars=liars, accuse=accuse),
+        gate=GateSection(episodes=GAMES, liars=liars),
         clients=tuple(ClientSection(name=name, env="maze") for name in NAMES),
     )
 
@@ -78,8 +78,8 @@ class Members:
         return Delivery(name, ClientStats(validation_played=GAMES, validation_succeeded=won))
 
 
-def federated(path: Path, members: Members, *, liars: int, accuse: bool = True) -> Run:
-    settings = config(liars=liars, accuse=accuse)
+def federated(path: Path, members: Members, *, liars: int) -> Run:
+    settings = config(liars=liars)
     with closing(Run(path, settings, SPEC, clock=lambda: 0.0)) as run:
         federate(run, members, clock=lambda: 0.0)
     return Run(path, settings, SPEC, clock=lambda: 0.0)
@@ -87,7 +87,7 @@ def federated(path: Path, members: Members, *, liars: int, accuse: bool = True) 
 
 def test_honest_rounds_pass_with_one_more_question_each(tmp_path: Path):
     members = Members()
-    run = federated(tmp_path, members, liars=2, accuse=False)
+    run = federated(tmp_path, members, liars=0)
     assert [r.gate.refused for r in run.results() if r.gate] == [False] * 3
     assert [r.voters for r in run.results()] == [NAMES] * 3
     # The first adapter, then the merged one of each round; what passed is not asked again.
@@ -100,7 +100,7 @@ def test_sites_that_were_away_once_do_not_close_the_gate_for_ever(tmp_path: Path
     """Too few have played to judge the first round; later they are asked about its adapter too."""
     members = Members()
     members.away = set(away)
-    run = federated(tmp_path, members, liars=2, accuse=False)
+    run = federated(tmp_path, members, liars=2)
     judged = [(r.gate.refused, r.gate.sites) for r in run.results() if r.gate]
     assert judged == [(True, 0), (False, 5), (False, 5)]
     assert [r.excluded for r in run.results()] == [()] * 3
@@ -109,7 +109,7 @@ def test_sites_that_were_away_once_do_not_close_the_gate_for_ever(tmp_path: Path
 def test_asking_about_honest_members_changes_nothing(tmp_path: Path):
     members = Members()
     run = federated(tmp_path / "asked", members, liars=2)
-    plain = federated(tmp_path / "plain", Members(), liars=2, accuse=False)
+    plain = federated(tmp_path / "plain", Members(), liars=0)
     assert [r.after for r in run.results()] == [r.after for r in plain.results()]
     assert [r.excluded for r in run.results()] == [()] * 3
     # As many more adapters are played with as there may be liars.
@@ -120,7 +120,7 @@ def test_asking_about_honest_members_changes_nothing(tmp_path: Path):
 def test_who_keeps_success_from_rising_is_left_out_only_if_asked_about(tmp_path: Path):
     """The mean of three steps of 0.1 and two of -0.15 is none, so nothing ever falls."""
     poisoned = {"poisoners": ("b", "e"), "liars": ("b", "e"), "honest": 0.1, "poison": -0.15}
-    stuck = federated(tmp_path / "stuck", Members(**poisoned), liars=2, accuse=False)
+    stuck = federated(tmp_path / "stuck", Members(**poisoned), liars=0)
     assert [r.voters for r in stuck.results()] == [NAMES] * 3
     assert quality(stuck.adapter(3)) == pytest.approx(quality(stuck.adapter(0)), abs=1e-4)
     run = federated(tmp_path / "asked", Members(**poisoned), liars=2)

@@ -28,10 +28,10 @@ from fedse.engine.check import check_engine, own_logprobs, probe
 from fedse.engine.client import EngineClient
 from fedse.engine.policy import ServedPolicy
 from fedse.engine.server import running_engine
+from fedse.engine.ways_in import acting_adapters
 from fedse.envs.base import make_env
 from fedse.method.own_pace import rollout_at_own_pace
 from fedse.method.rollout import Chunk, choose_games
-from fedse.site.acting import acting_adapters
 from fedse.types import Adapter, Trajectory
 from tests.engine.test_server import server_process
 

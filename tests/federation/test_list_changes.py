@@ -8,7 +8,7 @@ import pytest
 
 from fedse.federation import folder, renewal
 from fedse.federation.enrolment import Enrolment, write_list
-from fedse.federation.rotation import begin_rotation, read_rotation
+from fedse.federation.rotation import begin_rotation, read_either
 from tests.federation.scene import NOW, Scene
 
 # Long enough for the other command to end, if nothing makes it wait.
@@ -58,7 +58,7 @@ def test_a_revocation_outlives_an_invitation_at_the_same_time(scene: Scene, betw
 def test_a_revocation_outlives_a_rotation_at_the_same_time(scene: Scene, between):
     home = scene.join()
     scene.enrol(scene.request(home))
-    rotation = read_rotation(begin_rotation(home))
+    rotation = read_either(begin_rotation(home))
     other = between(partial(folder.revoke, scene.federation, "alpha"))
     renewal.rotate(scene.federation, rotation)
     other.join()

@@ -20,7 +20,7 @@ from fedse.federation.rotation import (
     forget_presences,
     next_key,
     next_presence,
-    read_rotation,
+    read_either,
     with_rotation,
 )
 from fedse.store.files import write_durably
@@ -47,7 +47,7 @@ def let_in(home: Home) -> None:
 
 
 def asked(home: Home) -> RotationRequest:
-    return read_rotation(begin_rotation(home))
+    return read_either(begin_rotation(home))
 
 
 def test_the_new_key_takes_the_place_of_the_old_one_which_never_comes_back(
@@ -147,7 +147,7 @@ def test_another_federations_request_and_one_with_more_in_it_are_refused(scene: 
     file = home.path / "rotation.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "more": 1}))
     with pytest.raises(ConfigError, match="more"):
-        read_rotation(file)
+        read_either(file)
 
 
 def test_the_old_key_stays_until_the_server_has_let_the_new_one_in(home: Home):
@@ -225,4 +225,4 @@ def test_a_request_beside_a_rotation_that_ends_keeps_its_key(
     other.join()
     waiting = next_key(home.path)
     assert waiting
-    assert read_rotation(home.path / "rotation.json").new_key == waiting.public.read_text().strip()
+    assert read_either(home.path / "rotation.json").new_key == waiting.public.read_text().strip()

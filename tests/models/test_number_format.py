@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fedse.config.hardware import TrainerSection
-from fedse.models.number_format import only_imitated
+from fedse.models.number_format import slowed_by
 
 OLD, NEW = "flags\t\t: fpu avx2 avx512f", "flags\t\t: fpu avx512f avx512_bf16 amx_bf16"
 
@@ -25,12 +25,10 @@ def test_it_depends_on_the_cpu_and_the_format(
 ):
     (tmp_path / "facts").write_text(facts)
     place = TrainerSection.model_validate({"precision": precision})
-    assert only_imitated(place, tmp_path / "facts") is told
+    assert bool(slowed_by(place, tmp_path / "facts")) is told
 
 
 def test_a_gpu_or_an_unknown_cpu_is_not_judged(tmp_path: Path):
-    assert not only_imitated(TrainerSection(precision="bfloat16"), tmp_path / "none")
+    assert not slowed_by(TrainerSection(precision="bfloat16"), tmp_path / "none")
     (tmp_path / "facts").write_text(OLD)
-    assert not only_imitated(
-        TrainerSection(device="cuda", precision="bfloat16"), tmp_path / "facts"
-    )
+    assert not slowed_by(TrainerSection(device="cuda", precision="bfloat16"), tmp_path / "facts")

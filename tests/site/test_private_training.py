@@ -21,7 +21,7 @@ from fedse.config.methods import with_settings
 from fedse.config.schema import Config
 from fedse.config.training import TrainSection
 from fedse.course import Course
-from fedse.errors import ConfigError, RunError, TrainError
+from fedse.errors import ConfigError, RunError, StoreError, TrainError
 from fedse.events import silent
 from fedse.faults import Fault
 from fedse.method.site import Site
@@ -199,15 +199,18 @@ def test_with_the_answer_the_secret_is_gone_and_no_byte_of_it_stays(tmp_path: Pa
     assert secrets[0] not in repr(reply).encode()
 
 
-def test_a_secret_that_a_crash_left_beside_its_answer_is_gone_when_that_leaves(tmp_path: Path):
+def test_no_answer_is_stored_beside_the_secret_of_its_noise(tmp_path: Path):
+    """A crash leaves both or none."""
     site, journal = opened(tmp_path), PrivacyJournal
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(journal, "forget_secrets", lambda *given, **named: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
+        with pytest.raises(StoreError, match="division by zero"):
             ask(site, 1)
     assert site.buffer.outbox.privacy.is_under_way("toy", 1)
+    assert site.buffer.outbox.newest("toy") is None
     assert ask(site, 1).adapter is not None
     assert not site.buffer.outbox.privacy.is_under_way("toy", 1)
+    assert len(charges(site)) == 1
 
 
 def test_an_evaluation_in_between_leaves_the_secret_of_a_lost_fit(tmp_path: Path):

@@ -18,7 +18,7 @@ from fedse.cli.connections import sites_now
 from fedse.federation import folder, renewal
 from fedse.federation.expiry import served_until
 from fedse.federation.home import ELSEWHERE, open_home
-from fedse.federation.rotation import begin_rotation, next_key, read_rotation
+from fedse.federation.rotation import begin_rotation, next_key, read_either
 from fedse.flower.ops.serve_federation import link_address, sync_nodes
 from tests.system.field import Field, field
 from tests.system.kills import SITES, experiment
@@ -76,7 +76,7 @@ def test_keys_and_members_change_while_rounds_go_on(tmp_path: Path):
         tell("round 2: beta at work")
         home = open_home(here.home(beta))
         old = home.key.public.read_text()
-        renewal.rotate(here.federation, read_rotation(begin_rotation(home)))
+        renewal.rotate(here.federation, read_either(begin_rotation(home)))
         assert sync_nodes(here.federation)
         tell("beta's new key accepted")
         here.enrol(SPARE, here.config.client(alpha))

@@ -101,7 +101,7 @@ def scenes(draw: st.DrawFn, **fixed: Mapping[str, object]) -> Scene:
         },
         "eval": {"episodes": draw(st.sampled_from([0, 2])), "every": draw(st.integers(1, 2))},
         "splits": {"validation": 0.3},
-        "gate": {**gate, "accuse": draw(st.booleans())} if draw(st.booleans()) else {},
+        "gate": gate if draw(st.booleans()) else {},
         "aggregate": {
             "type": draw(st.sampled_from(["mean", "mean", "weighted"])),
             "clip": draw(st.sampled_from(["none", "median"])),

@@ -14,7 +14,7 @@ needs("torch")
 from fedse.config.training import TrainSection
 from fedse.seeds import seed_of
 from fedse.train.batch import Lesson, padded_tokens
-from fedse.train.passes import batches_of, last_pass
+from fedse.train.passes import batches_of
 from fedse.types import Lazy
 
 BATCHES = st.sampled_from(["shuffled", "by-length"])
@@ -140,4 +140,4 @@ def test_the_small_batch_is_of_any_length():
     ],
 )
 def test_the_loss_is_told_of_the_last_pass(settings: TrainSection, steps: int, expected: int):
-    assert last_pass(settings, lessons=10, steps=steps) == expected
+    assert settings.steps_of_last_pass(lessons=10, steps=steps) == expected

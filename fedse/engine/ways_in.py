@@ -1,0 +1,58 @@
+"""The two ways in which adapters get into a server, and what each needs of it."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from fedse.config.hardware import EngineSection
+from fedse.engine.client import EngineClient
+from fedse.engine.loaded import ActingAdapters, LoraAdapters, MergedAdapters
+
+RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
+"""The maximum LoRA ranks that vLLM accepts."""
+
+
+class WayIn(NamedTuple):
+    """One value of `engine.adapters`."""
+
+    adapters: Callable[[EngineClient, Path, Path], ActingAdapters]
+    """Server, folder for what it is to read, and base model -> the adapters in the server."""
+    arguments: Callable[[int], list[str]]
+    """What a server for adapters of this rank is started with."""
+    needs: str
+    """What a server that somebody else starts must be started with."""
+
+
+def acting_adapters(
+    client: EngineClient, settings: EngineSection, base: Path, folder: Path
+) -> ActingAdapters:
+    """The adapters in the server, which get there as the settings say."""
+    return WAYS_IN[settings.adapters].adapters(client, folder, base)
+
+
+def _lora(client: EngineClient, folder: Path, base: Path) -> ActingAdapters:
+    return LoraAdapters(client, folder)
+
+
+def _lora_arguments(rank: int) -> list[str]:
+    room = min((one for one in RANKS if one >= rank), default=RANKS[-1])
+    lora = ["--enable-lora", "--max-lora-rank", str(room)]
+    return [*lora, "--max-loras", "2", "--max-cpu-loras", "4"]
+
+
+def _merged(client: EngineClient, folder: Path, base: Path) -> ActingAdapters:
+    # Heavy and optional, so imported only where weights are really merged.
+    from fedse.engine.merged import write_merged
+
+    return MergedAdapters(client, folder, partial(write_merged, base))
+
+
+WAYS_IN: Mapping[str, WayIn] = {
+    "lora": WayIn(_lora, _lora_arguments, "VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 and --enable-lora"),
+    "merged": WayIn(
+        _merged,
+        lambda rank: ["--enable-scale-out"],
+        "VLLM_SERVER_DEV_MODE=1 and --enable-scale-out",
+    ),
+}
