@@ -75,7 +75,8 @@ def in_sight(pose: Pose, hides: Callable[[Cell], bool]) -> list[tuple[Cell, int,
     """The visible cells with their steps ahead and aside, row by row from the agent outwards.
 
     minigrid's rule: sight spreads along a row through cells that hide nothing, and from those to
-    the three nearest cells of the next row. `hides` is called once for each of the 7x7 cells.
+    the three nearest cells of the next row, until a row is dark. `hides` is called at most once for
+    each of the 7x7 cells.
     """
     x, y, way = pose
     (ahead_x, ahead_y), (right_x, right_y) = WAYS[way], WAYS[(way + 1) % 4]
@@ -93,6 +94,8 @@ def in_sight(pose: Pose, hides: Callable[[Cell], bool]) -> list[tuple[Cell, int,
         seen += [(cell, ahead, i - _HALF) for i, cell in enumerate(row) if lit >> i & 1]
         through = lit & clear
         lit = (through << 1 | through | through >> 1) & _ROW
+        if not lit:
+            break
     return seen
 
 
