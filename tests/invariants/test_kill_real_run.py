@@ -76,16 +76,31 @@ def counting(games: Path) -> Callable[[str, dict[str, object]], Env]:
     return make
 
 
-CHILD = """
+KILLED_RUNS = """
 import os, signal, sys
 from pathlib import Path
-sys.path.insert(0, sys.argv[3])
-from test_kill_real_run import counting, open_run, opening, run_local
-opening.make_env = counting(Path(sys.argv[4]))
-def observe(event, facts):
-    if event == sys.argv[2] and facts.get("round") == 2:
-        os.kill(os.getpid(), signal.SIGKILL)
-run_local(open_run(Path(sys.argv[1]), observers=[observe]))
+sys.path.insert(0, sys.argv[1])
+from test_kill_real_run import POINTS, counting, open_run, opening, run_local
+# Before any model is opened, so that the killed processes need not import these one by one.
+import fedse.agent.hf, fedse.train.lora
+
+def until(event, folder):
+    opening.make_env = counting(folder / "games")
+    def observe(told, facts):
+        if told == event and facts.get("round") == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+    run_local(open_run(folder / "run", observers=[observe]))
+
+for point, event in POINTS.items():
+    folder = Path(sys.argv[2], point)
+    folder.mkdir()
+    child = os.fork()
+    if not child:
+        try:
+            until(event, folder)
+        finally:
+            os._exit(1)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
@@ -101,20 +116,16 @@ def to_the_end(path: Path, games: Path) -> Ended:
     return Ended(final.digest, sorted(games.read_text().splitlines()))
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Ended:
-    folder = tmp_path_factory.mktemp("whole")
-    return to_the_end(folder / "run", folder / "games")
-
-
-@pytest.mark.parametrize("point", POINTS)
-def test_the_resumed_run_ends_with_the_same_adapter_and_the_same_games(
-    point: str, tmp_path: Path, undisturbed: Ended
-):
-    path, games = tmp_path / "run", tmp_path / "games"
-    where = [str(path), POINTS[point], str(Path(__file__).parent), str(games)]
-    killed = subprocess.run([sys.executable, "-c", CHILD, *where], capture_output=True, timeout=300)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
-    committed = open_run(path).committed
-    assert committed == (2 if point == "server after commit" else 1)
-    assert to_the_end(path, games) == undisturbed
+def test_the_resumed_run_ends_with_the_same_adapter_and_the_same_games(tmp_path: Path):
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    undisturbed = to_the_end(whole / "run", whole / "games")
+    command = [sys.executable, "-c", KILLED_RUNS, str(Path(__file__).parent), str(tmp_path)]
+    killed = subprocess.run(command, capture_output=True, text=True, timeout=500)
+    codes = [int(line) for line in killed.stdout.splitlines()]
+    assert codes == [-signal.SIGKILL] * len(POINTS), killed.stderr
+    committed = {point: open_run(tmp_path / point / "run").committed for point in POINTS}
+    assert committed == {**dict.fromkeys(POINTS, 1), "server after commit": 2}
+    for point in POINTS:
+        folder = tmp_path / point
+        assert to_the_end(folder / "run", folder / "games") == undisturbed, point
