@@ -204,9 +204,7 @@ def test_keeps_every_promise(options: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "options", [*OPTIONS[:2], pytest.param(OPTIONS[2], marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("options", OPTIONS)
 def test_keeps_every_promise_on_200_tasks(options: dict[str, Any]) -> None:
     report = check_env("textcraft", options, tasks=200)
     assert report.ok, [check for check in report.checks if not check.ok]
