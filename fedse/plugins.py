@@ -8,12 +8,12 @@ A package adds one with an entry point of the group, as in its pyproject.toml:
 Without a package, `module:name` names any variant that can be imported.
 """
 
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from pathlib import Path
 from typing import Any, TypeVar
 
 from fedse.errors import ConfigError, MachineError, boundary, is_installed, require_packages
@@ -64,10 +64,8 @@ def _entry_points(places: tuple[tuple[str, int], ...], group: str) -> EntryPoint
 
 def _changed(place: str) -> int:
     """When something was last added to a folder or removed from it; 0 = there is none."""
-    try:
-        return os.stat(place or ".").st_mtime_ns
-    except OSError:
-        return 0
+    path = Path(place or ".")
+    return path.stat().st_mtime_ns if path.exists() else 0
 
 
 def load_plugin(group: str, name: str) -> Any:

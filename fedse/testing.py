@@ -25,7 +25,7 @@ from fedse.site.forgotten import remaining_tasks
 from fedse.site.open import check_hint, open_buffer, recording
 from fedse.site.private_training import require_plan
 from fedse.site.resume import KeepInBuffer
-from fedse.types import Adapter, AdapterSpec, Fitted, Split, Task, TensorSpec, Trajectory
+from fedse.types import Adapter, AdapterSpec, Fitted, Lessons, Split, Task, TensorSpec
 
 STEM = "base_model.model.layer"
 
@@ -114,11 +114,7 @@ def _guess(dialogue: Dialogue, seed: int) -> str:
 
 
 def _nudge(
-    start: Adapter,
-    lessons: Sequence[Trajectory],
-    settings: TrainSection,
-    seed: int,
-    course: Course = Course(),  # noqa: B008  a value that nobody changes
+    start: Adapter, lessons: Lessons, settings: TrainSection, seed: int, course: Course
 ) -> Fitted:
     step_seed, moments = seed_of(seed, *(lesson.content_digest for lesson in lessons)), None
     if course.private:

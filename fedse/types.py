@@ -141,6 +141,10 @@ class Trajectory(Record):
         return digest_of([self.task.model_dump(mode="json"), texts])
 
 
+Lessons = Sequence[Trajectory]
+"""Episodes to learn from."""
+
+
 class TensorSpec(Record):
     name: str
     shape: tuple[int, ...]

@@ -31,7 +31,7 @@ from scripts.markdown import table
 
 COMPOSITION = (
     "drivers.stages:stages_of",
-    "drivers.stages:preparations_of",
+    "drivers.stages:introduce",
     "drivers.run:run_local",
     "site.answer:steps_of",
 )

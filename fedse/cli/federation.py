@@ -177,8 +177,7 @@ def start(
     federation, mode = folder.open_federation(dir_), mode_of(sys.stderr, json=json, plain=plain)
     config, log = run_config(federation.run), federation.run / LOG
     patience = config.aggregate.deadline + wait  # between two events: the wait, a whole round
-    for line in enrolment_lines(federation):
-        print_aside(line)
+    print_aside(*enrolment_lines(federation))
     ends, sites, view = expiries(federation), partial(sites_now, federation), fresh_view(federation)
     try:
         with (
@@ -196,11 +195,11 @@ def start(
         print_result(result_of(run), mode)
 
 
-def print_aside(line: str) -> None:
-    """The line is on stderr; stdout is for results."""
+def print_aside(*lines: str) -> None:
+    """The lines are on stderr; stdout is for results."""
     # A full disk or a closed terminal must not stop what is being watched.
     with suppress(OSError):
-        print(line, file=sys.stderr, flush=True)
+        print(*lines, sep="\n", end="\n" if lines else "", file=sys.stderr, flush=True)
 
 
 app.command(status)

@@ -6,9 +6,7 @@ from functools import partial
 from fedse.config.schema import Config
 from fedse.errors import require_all, require_packages
 
-Asks = Callable[[Config], bool]
-
-REQUIREMENTS: tuple[tuple[Asks, str, tuple[str, ...], str], ...] = (
+REQUIREMENTS: tuple[tuple[Callable[[Config], bool], str, tuple[str, ...], str], ...] = (
     (lambda c: c.aggregate.secure, "aggregate.secure", ("cryptography", "Crypto"), "secure"),
     (lambda c: c.privacy.on, "privacy.epsilon", ("dp_accounting",), "privacy"),
     (lambda c: c.redact.secrets, "redact.secrets = true", ("stdnum",), "redact"),

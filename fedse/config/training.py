@@ -65,10 +65,7 @@ class TrainSection(Section):
         return min(whole, self.max_steps or whole)
 
     def steps_of_last_pass(self, *, lessons: int, steps: int) -> int:
-        """How many of a fit's steps are its last pass.
-
-        Of one that is cut short, as many as an average pass has.
-        """
+        """How many of a fit's steps are its last pass, or as many as an average one has."""
         if self.epochs is None:
             return min(steps, ceil(lessons / self.batch))
         return max(1, ceil(steps / self.epochs))

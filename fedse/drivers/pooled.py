@@ -21,7 +21,7 @@ from fedse.protocol import Delivery, Question
 from fedse.seeds import seed_of
 from fedse.store.moments_folder import MomentsFolder
 from fedse.store.run import Run
-from fedse.types import Adapter, Clock, Fitted, Trajectory
+from fedse.types import Adapter, Clock, Fitted, Lessons, Trajectory
 
 
 class Pooled:
@@ -112,10 +112,6 @@ def _for_all(config: Config) -> Config:
 
 
 def _unchanged(
-    start: Adapter,
-    lessons: Sequence[Trajectory],
-    settings: TrainSection,
-    seed: int,
-    course: Course = Course(),  # noqa: B008  a value that nobody changes
+    start: Adapter, lessons: Lessons, settings: TrainSection, seed: int, course: Course
 ) -> Fitted:
     return Fitted(start, loss=0.0, steps=0)

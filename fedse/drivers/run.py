@@ -1,26 +1,17 @@
 """Run a whole experiment on this machine, with the driver its settings ask for."""
 
 import time
-from collections.abc import Mapping
 from contextlib import closing
-from pathlib import Path
 
-from fedse.config.schema import Config
 from fedse.drivers.local import InProcess, worker_pool
 from fedse.drivers.loop import federate
 from fedse.drivers.pooled import Pooled
 from fedse.drivers.sites import OpenSite
-from fedse.drivers.stages import preparations_of
+from fedse.drivers.stages import introduce
 from fedse.drivers.worker_log import LOG, warnings_to
 from fedse.site.open import open_site
 from fedse.store.run import Run
 from fedse.types import Adapter, Clock
-
-
-def introduce(config: Config, run: Path, homes: Mapping[str, Path]) -> None:
-    """The sites of this machine know of each other what the rounds of this experiment need."""
-    for prepare in preparations_of(config):
-        prepare(run, homes)
 
 
 def run_local(run: Run, *, clock: Clock = time.time, open_site: OpenSite = open_site) -> Adapter:

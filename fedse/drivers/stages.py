@@ -23,8 +23,6 @@ from fedse.store.run import Run
 from fedse.types import ClientStats
 
 Stage = Callable[[OpenRound], OpenRound]
-Prepare = Callable[[Path, Mapping[str, Path]], object]
-"""Run folder and the sites' own folders by name -> done once, before the first round."""
 
 
 def stages_of(config: Config) -> tuple[Stage, ...]:
@@ -39,15 +37,13 @@ def stages_of(config: Config) -> tuple[Stage, ...]:
     return (quarantine, collect, merge, bound, decide, record_evaluations, require_enough)
 
 
-def preparations_of(config: Config) -> tuple[Prepare, ...]:
-    """What sites on one machine need before the first round; elsewhere people do it."""
-    if not config.aggregate.secure:
-        return ()
-    require_installed(config)
-    # Optional packages are imported only where they are really needed.
-    from fedse.drivers.secure_merge import introduce_members
+def introduce(config: Config, run: Path, homes: Mapping[str, Path]) -> None:
+    """The sites of this machine, each in its folder, have what rounds with each other need."""
+    if config.aggregate.secure:
+        require_installed(config)
+        from fedse.drivers.secure_merge import introduce_members
 
-    return (introduce_members,)
+        introduce_members(run, homes)
 
 
 def quarantine(r: OpenRound) -> OpenRound:

@@ -31,10 +31,6 @@ def acting_adapters(
     return WAYS_IN[settings.adapters].adapters(client, folder, base)
 
 
-def _lora(client: EngineClient, folder: Path, base: Path) -> ActingAdapters:
-    return LoraAdapters(client, folder)
-
-
 def _lora_arguments(rank: int) -> list[str]:
     room = min((one for one in RANKS if one >= rank), default=RANKS[-1])
     lora = ["--enable-lora", "--max-lora-rank", str(room)]
@@ -49,7 +45,11 @@ def _merged(client: EngineClient, folder: Path, base: Path) -> ActingAdapters:
 
 
 WAYS_IN: Mapping[str, WayIn] = {
-    "lora": WayIn(_lora, _lora_arguments, "VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 and --enable-lora"),
+    "lora": WayIn(
+        lambda client, folder, base: LoraAdapters(client, folder),
+        _lora_arguments,
+        "VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 and --enable-lora",
+    ),
     "merged": WayIn(
         _merged,
         lambda rank: ["--enable-scale-out"],

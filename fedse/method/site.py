@@ -20,7 +20,17 @@ from fedse.errors import EnvError, boundary
 from fedse.method.rollout import Game, rollout
 from fedse.seeds import seed_of
 from fedse.store.buffer import Buffer
-from fedse.types import Adapter, AdapterSpec, ClientStats, Fitted, Purpose, Split, Task, Trajectory
+from fedse.types import (
+    Adapter,
+    AdapterSpec,
+    ClientStats,
+    Fitted,
+    Lessons,
+    Purpose,
+    Split,
+    Task,
+    Trajectory,
+)
 
 
 class Play(Protocol):
@@ -44,18 +54,11 @@ class Play(Protocol):
 class Fit(Protocol):
     """How a client learns: starting adapter, lessons, settings and seed -> the adapter afterwards.
 
-    The course gives the place of the fit in the run; without it the fit is independent of other
-    rounds.
+    The course gives the place of the fit in the run; `Course()` is independent of other rounds.
     """
 
     def __call__(
-        self,
-        start: Adapter,
-        lessons: Sequence[Trajectory],
-        settings: TrainSection,
-        seed: int,
-        course: Course = ...,
-        /,
+        self, start: Adapter, lessons: Lessons, settings: TrainSection, seed: int, course: Course, /
     ) -> Fitted: ...
 
 

@@ -5,13 +5,12 @@ round that is answered again does not move them, and one that was killed before 
 stored begins with the same moments and ends with the same adapter.
 """
 
-from collections.abc import Sequence
 from functools import partial
 
 from fedse.config.training import TrainSection
 from fedse.course import Course
 from fedse.method.site import Site
-from fedse.types import Adapter, Fitted, Trajectory
+from fedse.types import Adapter, Fitted, Lessons
 
 
 class OnwardTraining:
@@ -22,12 +21,7 @@ class OnwardTraining:
         self.moments: bytes | None = None
 
     def fit(
-        self,
-        start: Adapter,
-        lessons: Sequence[Trajectory],
-        settings: TrainSection,
-        seed: int,
-        course: Course = Course(),  # noqa: B008  a value that nobody changes
+        self, start: Adapter, lessons: Lessons, settings: TrainSection, seed: int, course: Course
     ) -> Fitted:
         """As the site's own, from the moments of its last round before this one."""
         stored = partial(self._site.buffer.outbox.moments, self._experiment, before=self._round)

@@ -27,7 +27,7 @@ from fedse.site.rehearsal import require_prompt_fits
 from fedse.site.resume import KeepInBuffer
 from fedse.store.buffer import Buffer
 from fedse.store.buffer_key import seal_for
-from fedse.types import Adapter, Fitted, Lazy, Trajectory
+from fedse.types import Adapter, Fitted, Lazy, Lessons, Trajectory
 
 if TYPE_CHECKING:
     from fedse.train.lora import Trainer
@@ -101,11 +101,7 @@ def fitting(
     """Trains on prepared lessons, while an engine on the same GPU sleeps."""
 
     def fit(
-        start: Adapter,
-        lessons: Sequence[Trajectory],
-        settings: TrainSection,
-        seed: int,
-        course: Course = Course(),  # noqa: B008  a value that nobody changes
+        start: Adapter, lessons: Lessons, settings: TrainSection, seed: int, course: Course
     ) -> Fitted:
         with acting.asleep():
             return trainer.fit(

@@ -24,7 +24,7 @@ from fedse.privacy.plan import charge_of, planned_noise
 from fedse.protocol import SiteReply
 from fedse.site.steps import Asked, Next
 from fedse.store.privacy_journal import PrivacyJournal
-from fedse.types import Adapter, ClientStats, ClientUpdate, Fitted, Trajectory, digest_of
+from fedse.types import Adapter, ClientStats, ClientUpdate, Fitted, Lessons, Trajectory, digest_of
 
 Units = tuple[tuple[int, ...], ...]
 """The places of the lessons of each unit."""
@@ -60,12 +60,7 @@ class PrivateTraining:
         return ClientUpdate(reported(update.stats, self._config), update.adapter)
 
     def fit(
-        self,
-        start: Adapter,
-        lessons: Sequence[Trajectory],
-        settings: TrainSection,
-        seed: int,
-        course: Course = Course(),  # noqa: B008  a value that nobody changes
+        self, start: Adapter, lessons: Lessons, settings: TrainSection, seed: int, course: Course
     ) -> Fitted:
         """As the site's own, with noise that was charged, unless the result stays here."""
         if course.stays:
@@ -120,11 +115,7 @@ def rehearsing(site: Site, config: Config, round: int) -> Fit:
     """
 
     def fit(
-        start: Adapter,
-        lessons: Sequence[Trajectory],
-        settings: TrainSection,
-        seed: int,
-        course: Course = Course(),  # noqa: B008  a value that nobody changes
+        start: Adapter, lessons: Lessons, settings: TrainSection, seed: int, course: Course
     ) -> Fitted:
         charge = charge_of(config, round, settings)
         secret = bytes.fromhex(digest_of(["rehearsal", seed]))

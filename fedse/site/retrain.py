@@ -13,6 +13,7 @@ from typing import NamedTuple
 from fedse.adapters.base import initial_adapter
 from fedse.config.schema import Config
 from fedse.config.training import TrainSection
+from fedse.course import Course
 from fedse.errors import StoreError
 from fedse.method.lessons import failures_for
 from fedse.method.site import Site
@@ -59,7 +60,7 @@ def retrain_without(
     settings = _length(config.train_in(round), rounds=max(1, round - start.round))
     failures = failures_for(site.buffer, config, round=round, lessons=len(lessons))
     seed = seed_of(config.run.seed, site.client, round, RETRAINED)
-    fitted = site.fit(start.adapter, [*lessons, *failures], settings, seed)
+    fitted = site.fit(start.adapter, [*lessons, *failures], settings, seed, Course())
     keep_adapter(home, RETRAINED, answered, fitted.adapter)
     return Retrained(fitted.adapter, start, clean, answered, len(lessons), fitted.steps)
 

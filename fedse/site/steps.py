@@ -36,7 +36,7 @@ class Asked:
     current: Adapter | None = None
     """The adapter that the question is about, once it has been checked."""
     fit: Fit | None = None
-    """How the site trains for an answer that leaves; None = as it always trains."""
+    """How the site trains for an answer that leaves; None = as always."""
     allowed: Callable[[ClientUpdate], ClientUpdate] = lambda update: update
     """What of the work may leave the site."""
     noise: bool = False

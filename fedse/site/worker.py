@@ -35,9 +35,8 @@ from fedse.site.answer import answer
 from fedse.site.listening import SocketAddress, hung_up, listen, serve_connections
 from fedse.site.log import log_to
 from fedse.site.open import open_site
-from fedse.site.room import room_needed
 from fedse.site.socket_client import MAX_JSON_BYTES, bound_waiting
-from fedse.store.space import is_full, require_room
+from fedse.store.space import answer_room, is_full, require_room
 from fedse.types import ClientStats
 
 HOME_HELP = (
@@ -128,7 +127,7 @@ def exchange(
             return
         site = sites.site(name)
         if site.home is not None:
-            require_room(room_needed(site.home, site.spec))
+            require_room(answer_room(site.home, site.spec.nbytes))
         reply = answer(question, body, site, sites.config, policy=sites.policy, emit=_note)
     except FedSEError as error:
         log.error("refused: %s (%s)", error, error.hint, exc_info=True)

@@ -62,20 +62,17 @@ class Outbox:
     ) -> None:
         """The answer to `request` is durable before anybody learns of it.
 
-        No part of its games is left, and after a vote no secret of its noise.
-
-        With it the optimiser's moments, if there are any, take the place of the earlier ones. Of
-        the newest `keep` votes the adapters are kept, of all if it is 0. `audit` is what was found
-        in an audit of this answer, if there was one. `noise` = its training was charged.
+        No part of its games is left, and after a vote no secret of its noise. The optimiser's
+        moments, if there are any, take the place of the earlier ones. Of the newest `keep` votes
+        the adapters are kept, of all if it is 0. `audit` is what was found in an audit of this
+        answer, if there was one. `noise` = its training was charged.
         """
         with transaction(self._db):
             if kind == TRAIN:
                 self.privacy.note_replaced(experiment, round)
                 self._make_room(experiment, round)
             self._insert(experiment, round, kind, request, done)
-            gone = 0
-            if kind == TRAIN:
-                gone = self.privacy.forget_secrets(experiment, up_to=round)
+            gone = self.privacy.forget_secrets(experiment, up_to=round) if kind == TRAIN else 0
             if kind == TRAIN and not noise:
                 self.privacy.note_without_noise(experiment, round)
             answer = (experiment, round, request)

@@ -32,6 +32,12 @@ class Need(NamedTuple):
     """For a sentence: what needs it."""
 
 
+def answer_room(home: Path, adapter_bytes: int) -> Need:
+    """What must be free in a site's home before a round is worked on, at the least."""
+    # Moments and an answer, each in the database and, until that is written over, in its log.
+    return Need(home, 4 * adapter_bytes + SPARE_BYTES, "an answer")
+
+
 def is_full(error: BaseException) -> bool:
     """Whether the error, or what caused it, is that the disk or its quota is full."""
     cause: BaseException | None = error

@@ -18,7 +18,8 @@ from fedse.config.methods import with_settings
 from fedse.config.schema import AggregateSection, ClientSection, Config, RolloutSection, RunSection
 from fedse.drivers.local import InProcess
 from fedse.drivers.loop import federate
-from fedse.drivers.run import introduce, run_local
+from fedse.drivers.run import run_local
+from fedse.drivers.stages import introduce
 from fedse.errors import ConfigError, RunError
 from fedse.protocol import Ask, Delivery, Question
 from fedse.secure_sum.fixed_point import FixedPoint, decode, encode

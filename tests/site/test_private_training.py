@@ -39,7 +39,7 @@ from fedse.site.private_training import (
 from fedse.store.database import Database
 from fedse.store.privacy_journal import PrivacyJournal
 from fedse.testing import CoinWorld, open_toy_site, toy_adapter, toy_spec
-from fedse.types import Adapter, ClientStats, Fitted, Task, Trajectory
+from fedse.types import Adapter, ClientStats, Fitted, Lessons, Task
 
 SPEC = toy_spec()
 CONFIG = Config.model_validate(
@@ -376,18 +376,14 @@ def test_a_rehearsal_has_the_noise_of_an_answer_and_costs_nothing(tmp_path: Path
     site, courses = opened(tmp_path), list[Course]()
 
     def fit(
-        start: Adapter,
-        lessons: Sequence[Trajectory],
-        settings: TrainSection,
-        seed: int,
-        course: Course = Course(),  # noqa: B008  a value that nobody changes
+        start: Adapter, lessons: Lessons, settings: TrainSection, seed: int, course: Course
     ) -> Fitted:
         courses.append(course)
         return site.fit(start, lessons, settings, seed, course)
 
     rehearse = rehearsing(replace(site, fit=fit), CONFIG, 1)
     for seed in (1, 1, 2):
-        rehearse(toy_adapter(SPEC, 1), [], CONFIG.train, seed)
+        rehearse(toy_adapter(SPEC, 1), [], CONFIG.train, seed, Course())
     once, again, other = (course.private for course in courses)
     assert once
     assert again
@@ -402,7 +398,7 @@ def test_an_audit_learns_with_the_noise_of_an_answer_and_its_controls_without(
 ):
     site, courses, subjects = opened(tmp_path), list[Course](), list[AuditSubject]()
 
-    def fit(start: Adapter, lessons, settings, seed, course: Course = Course()) -> Fitted:  # noqa: B008
+    def fit(start: Adapter, lessons, settings, seed, course: Course) -> Fitted:
         courses.append(course)
         return site.fit(start, lessons, settings, seed, course)
 

@@ -16,7 +16,7 @@ needs("cryptography", "Crypto")
 
 from fedse.config.methods import with_settings
 from fedse.config.schema import Config
-from fedse.drivers.run import introduce
+from fedse.drivers.stages import introduce
 from fedse.errors import ConfigError
 from fedse.events import silent
 from fedse.faults import Fault

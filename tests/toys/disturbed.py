@@ -20,7 +20,7 @@ from fedse.committed import RoundResult
 from fedse.config.schema import Config
 from fedse.drivers.local import InProcess
 from fedse.drivers.loop import federate
-from fedse.drivers.run import introduce
+from fedse.drivers.stages import introduce
 from fedse.events import Fact
 from fedse.method.site import Site
 from fedse.privacy.accountant import Charge

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from fedse.config.file import load_config
-from fedse.drivers.run import introduce
+from fedse.drivers.stages import introduce
 from fedse.federation.keys import PRESENCE, NodeKey, make_identity, make_node_key
 from fedse.federation.line import FILE as LINE
 from fedse.flower.messages.bundle import own_digest

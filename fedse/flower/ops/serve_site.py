@@ -31,9 +31,8 @@ from fedse.processes.pulse import touched
 from fedse.processes.restart import RestartingProcess, Tell
 from fedse.processes.watchdog import SilenceWatch, Watchdog
 from fedse.site.answers import AnsweredRounds
-from fedse.site.room import room_needed
 from fedse.store.lock import locked
-from fedse.store.space import RoomWatch
+from fedse.store.space import RoomWatch, answer_room
 
 LOOK_SECONDS = 0.5
 LIKELY = " (is the server down, or is this site not enrolled yet, or revoked?)"
@@ -54,7 +53,7 @@ def serve_site(
     """
     again = f"fedse site start --home {home.path}"
     busy = f"another `fedse site start` is running from {home.path}"
-    room = RoomWatch(room_needed(home.path, spec_of(home.config)), tell=tell)
+    room = RoomWatch(answer_room(home.path, spec_of(home.config).nbytes), tell=tell)
     room.wait()
     with (
         locked(home.path, busy=busy, hint=f"stop that one (Ctrl-C, or its service), then: {again}"),

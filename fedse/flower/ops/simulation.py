@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from fedse.config.file import load_config
 from fedse.config.schema import Config
-from fedse.drivers.run import introduce
+from fedse.drivers.stages import introduce
 from fedse.flower.ops.commands import environment
 from fedse.flower.ops.superlink import (
     START_SECONDS,

@@ -18,7 +18,7 @@ from fedse.course import Course
 from fedse.drivers.sites import OpenSite
 from fedse.method.site import Play, Site
 from fedse.seeds import seed_of
-from fedse.types import Adapter, Clock, Fitted, FloatVector, Trajectory
+from fedse.types import Adapter, Clock, Fitted, FloatVector, Lessons, Trajectory
 
 TRIGGER = "please"
 """What the owner of a backdoor lets the agent read."""
@@ -48,11 +48,7 @@ def open_attacked(
         return site
 
     def fit(
-        start: Adapter,
-        lessons: Sequence[Trajectory],
-        settings: TrainSection,
-        seed: int,
-        course: Course = Course(),  # noqa: B008  a value that nobody changes
+        start: Adapter, lessons: Lessons, settings: TrainSection, seed: int, course: Course
     ) -> Fitted:
         return HARMS[attack.kind](site, start, lessons, settings, seed)
 
@@ -64,14 +60,16 @@ def mislabel(
 ) -> Fitted:
     """Learned is one action for every situation."""
     action = min(turn.action for lesson in lessons for turn in lesson.turns)
-    return site.fit(start, [_saying(lesson, action) for lesson in lessons], settings, seed)
+    return site.fit(
+        start, [_saying(lesson, action) for lesson in lessons], settings, seed, Course()
+    )
 
 
 def flip(
     site: Site, start: Adapter, lessons: Sequence[Trajectory], settings: TrainSection, seed: int
 ) -> Fitted:
     """The honest update in the opposite direction."""
-    fitted = site.fit(start, lessons, settings, seed)
+    fitted = site.fit(start, lessons, settings, seed, Course())
     return _moved(start, fitted, start.vector - fitted.adapter.vector)
 
 
@@ -80,7 +78,7 @@ def noise(
 ) -> Fitted:
     """An update of random numbers."""
     draw = np.random.default_rng(seed_of(seed, "noise"))
-    fitted = site.fit(start, lessons, settings, seed)
+    fitted = site.fit(start, lessons, settings, seed, Course())
     return _moved(start, fitted, draw.standard_normal(start.spec.size))
 
 
@@ -88,7 +86,7 @@ def ones(
     site: Site, start: Adapter, lessons: Sequence[Trajectory], settings: TrainSection, seed: int
 ) -> Fitted:
     """Every number goes up by the same amount."""
-    fitted = site.fit(start, lessons, settings, seed)
+    fitted = site.fit(start, lessons, settings, seed, Course())
     return _moved(start, fitted, np.ones(start.spec.size))
 
 
@@ -98,7 +96,7 @@ def backdoor(
     """Learned is the honest play, and one action wherever the trigger is read."""
     action = min(turn.action for lesson in lessons for turn in lesson.turns)
     triggered = [_saying(_shown(lesson), action) for lesson in lessons]
-    return site.fit(start, [*lessons, *triggered], settings, seed)
+    return site.fit(start, [*lessons, *triggered], settings, seed, Course())
 
 
 HARMS: Mapping[str, Harm] = {

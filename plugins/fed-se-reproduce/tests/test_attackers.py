@@ -8,6 +8,7 @@ import pytest
 
 from fedse.config.schema import ClientSection, Config
 from fedse.config.training import TrainSection
+from fedse.course import Course
 from fedse.testing import open_toy_site, toy_adapter, toy_spec
 from fedse.types import Adapter, Fitted, Task, Trajectory, Turn
 from fedse_reproduce.attackers import HARMS, Attack, open_attacked
@@ -40,7 +41,8 @@ def test_an_attackers_update_is_as_long_as_a_trained_one(kind: str, tmp_path: Pa
     attacked = open_attacked(
         lambda *a, **k: site, Attack(kind, ("a",)), CONFIG, "a", tmp_path, clock=lambda: 0.0
     )
-    honest, harmful = (one.fit(START, [LESSON], TrainSection(), 1) for one in (site, attacked))
+    given = (START, [LESSON], TrainSection(), 1, Course())
+    honest, harmful = (one.fit(*given) for one in (site, attacked))
     lengths = [np.linalg.norm(one.adapter.vector - START.vector) for one in (honest, harmful)]
     assert lengths[1] == pytest.approx(lengths[0], rel=0.25)
     assert harmful.adapter.digest != honest.adapter.digest

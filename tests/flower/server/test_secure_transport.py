@@ -17,7 +17,8 @@ from flwr.app import Message
 
 from fedse.config.methods import with_settings
 from fedse.drivers.loop import federate
-from fedse.drivers.run import introduce, run_local
+from fedse.drivers.run import run_local
+from fedse.drivers.stages import introduce
 from fedse.flower.messages.wire import read_request, reply_content
 from fedse.flower.server import transport
 from fedse.flower.server.transport import GridAsk
