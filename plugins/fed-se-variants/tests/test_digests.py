@@ -11,6 +11,7 @@ import pytest
 from fedse.config.file import load_config
 from fedse.config.methods import with_settings
 from fedse.drivers.run import run_local
+from fedse.plugins import PACKAGES
 from fedse.store.run_folder import create_run
 from tests.needs import needs
 
@@ -19,6 +20,8 @@ needs("torch", "fedse_worlds")
 HERE = Path(__file__).parent
 EXPECTED: dict[str, list[str]] = json.loads((HERE / "digests.json").read_text())
 QUICK = ("outer Nesterov", "A and B in turn", "KTO")
+SLOW = ("mean", "outer Adam, FedExP", "ranks per site", "frontier", "hindsight")
+"""With the quick ones, each variant once; `.ci/long` plays all the others."""
 CASES: dict[str, dict[str, object]] = {
     "mean": {},
     "B only": {"train.factors": "b"},
@@ -81,10 +84,21 @@ def test_every_variant_has_its_digests():
     assert len({*map(tuple, EXPECTED.values())}) >= len(EXPECTED) - 2
 
 
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in CASES if name not in QUICK]
+def test_each_variant_is_in_one_that_every_run_of_ci_plays():
+    played = json.dumps([CASES[name] for name in (*QUICK, *SLOW)])
+    added = {v for group in PACKAGES.values() for v in group.get("fed-se-variants", ())}
+    assert len(added) == 9
+    assert {variant for variant in added if f'"{variant}"' not in played} == set()
 
 
-@pytest.mark.parametrize("name", [*QUICK, *SLOW])
+EACH = [
+    *QUICK,
+    *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW),
+    *(pytest.param(name, marks=pytest.mark.long) for name in CASES if name not in QUICK + SLOW),
+]
+
+
+@pytest.mark.parametrize("name", EACH)
 def test_it_gives_the_adapters_it_always_gave(name: str, tmp_path: Path):
     config = with_settings(load_config(HERE / "small.toml"), CASES[name])
     with create_run(tmp_path, config) as run:
