@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from fedse.errors import ConfigError, MachineError, StoreError, boundary
-from fedse.federation.invite import MAX_BYTES, Invite
+from fedse.federation.invite import Invite
 from fedse.store.files import OWNER_ONLY, from_backup, write_durably
 from fedse.suggest import did_you_mean
 from fedse.types import Record, canonical_json
@@ -95,14 +95,6 @@ def is_node_signature(public_key: str, message: bytes, signature: str) -> bool:
     except (InvalidSignature, UnsupportedAlgorithm, ValueError):
         return False
     return True
-
-
-def read_request(path: Path) -> EnrolmentRequest:
-    again = "ask the site to send its enrolment.json again, unchanged"
-    with boundary(ConfigError, f"enrolment request {path}", hint=again):
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES)
-        return EnrolmentRequest.model_validate_json(data, strict=True)
 
 
 def with_invitation(enrolment: Enrolment, site: str, *, nonce: str, expires: int) -> Enrolment:

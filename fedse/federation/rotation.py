@@ -20,7 +20,6 @@ from fedse.federation.enrolment import (
     is_node_signature,
     member_of,
     node_signature,
-    read_request,
     require_same_federation,
     require_unused_key,
     with_member,
@@ -143,7 +142,9 @@ def read_either(path: Path) -> EnrolmentRequest | RotationRequest:
     if b'"new_key"' in data:
         with boundary(ConfigError, f"rotation request {path}"):
             return RotationRequest.model_validate_json(data, strict=True)
-    return read_request(path)
+    again = "ask the site to send its enrolment.json again, unchanged"
+    with boundary(ConfigError, f"enrolment request {path}", hint=again):
+        return EnrolmentRequest.model_validate_json(data, strict=True)
 
 
 def with_rotation(enrolment: Enrolment, request: RotationRequest) -> Enrolment:

@@ -11,10 +11,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from fedse.config.file import dump_config
 from fedse.config.schema import Config
 from fedse.federation import folder
-from fedse.federation.enrolment import EnrolmentRequest, read_request
+from fedse.federation.enrolment import EnrolmentRequest
 from fedse.federation.folder import Card, Federation, open_federation
 from fedse.federation.home import Home, agreed_config, join
 from fedse.federation.invite import INVITE_PURPOSE, Invite, public_hex, read_invite
+from fedse.federation.rotation import read_either
 from fedse.types import canonical_json
 
 # The real time, because TLS asks the real clock whether a certificate is valid.
@@ -59,7 +60,7 @@ class Scene(NamedTuple):
         return join(offered, agreed, self.folder / home, bundle=bundle)
 
     def request(self, home: Home) -> EnrolmentRequest:
-        return read_request(home.path / "enrolment.json")
+        return read_either(home.path / "enrolment.json")
 
     def enrol(self, request: EnrolmentRequest, *, now: float = NOW + 60) -> None:
         folder.enrol(self.federation, request, now=now)

@@ -330,9 +330,9 @@ def read(place: Path) -> None:
 
 
 def request(place: Path) -> None:
-    from fedse.federation.enrolment import read_request
+    from fedse.federation.rotation import read_either
 
-    read_request(place / "home" / "enrolment.json")
+    read_either(place / "home" / "enrolment.json")
 
 
 def newest(place: Path) -> Path:

@@ -20,10 +20,10 @@ from fedse.config.file import parse_config
 from fedse.config.schema import ClientSection
 from fedse.drivers.run import run_local
 from fedse.federation import folder
-from fedse.federation.enrolment import read_request
 from fedse.federation.folder import Card, Federation
 from fedse.federation.home import ELSEWHERE, agreed_config, join
 from fedse.federation.invite import read_invite
+from fedse.federation.rotation import read_either
 from fedse.flower.messages.bundle import own_digest
 from fedse.flower.ops.commands import QUIET
 from fedse.ports import free_ports
@@ -104,7 +104,7 @@ class Field:
         offered = read_invite(file, trusted=self.federation.card.fingerprint, now=now)
         agreed = agreed_config(offered, env=client.env, options=client.options, base=None)
         made = join(offered, agreed, self.home(site), bundle=own_digest())
-        folder.enrol(self.federation, read_request(made.path / "enrolment.json"), now=now)
+        folder.enrol(self.federation, read_either(made.path / "enrolment.json"), now=now)
 
     def home(self, site: str) -> Path:
         return self.path / site

@@ -25,10 +25,10 @@ needs("flwr", "torch", "nginx")
 from fedse.config.file import dump_config
 from fedse.config.schema import Config
 from fedse.federation import folder
-from fedse.federation.enrolment import read_request
 from fedse.federation.folder import Card, Federation
 from fedse.federation.home import Home, agreed_config, join
 from fedse.federation.invite import read_invite
+from fedse.federation.rotation import read_either
 from fedse.flower.ops.serve_federation import serving
 from fedse.flower.patches.presence import read_presence
 from fedse.ports import free_ports
@@ -62,7 +62,7 @@ def federation_of_one(path: Path) -> tuple[Federation, Home]:
         path / "home",
         bundle="b",
     )
-    folder.enrol(made, read_request(home.path / "enrolment.json"), now=time.time())
+    folder.enrol(made, read_either(home.path / "enrolment.json"), now=time.time())
     return made, home
 
 

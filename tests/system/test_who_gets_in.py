@@ -34,12 +34,12 @@ from flwr.supercore.protobuf import translation
 from fedse.config.file import dump_config
 from fedse.config.schema import Config
 from fedse.federation import folder
-from fedse.federation.enrolment import read_request
 from fedse.federation.folder import Card, Federation
 from fedse.federation.home import agreed_config, join
 from fedse.federation.invite import read_invite
 from fedse.federation.keys import NodeKey, make_identity, make_node_key
 from fedse.federation.nginx import FLEET_ROUTES
+from fedse.federation.rotation import read_either
 from fedse.flower.ops.serve_federation import serving, sync_nodes
 from fedse.ports import free_ports
 
@@ -100,7 +100,7 @@ def enrolled(federation: Federation, site: str, home: Path) -> NodeKey:
     offered = read_invite(file, trusted=federation.card.fingerprint, now=now)
     agreed = agreed_config(offered, env="maze", options={}, base=None)
     made = join(offered, agreed, home, bundle="b")
-    folder.enrol(federation, read_request(made.path / "enrolment.json"), now=now)
+    folder.enrol(federation, read_either(made.path / "enrolment.json"), now=now)
     return made.key
 
 
