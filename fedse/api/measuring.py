@@ -37,7 +37,7 @@ class Evaluation(NamedTuple):
 
     @property
     def mean_of_environments(self) -> Mean:
-        """Every environment counts the same."""
+        """The mean in which every environment counts equally."""
         return macro(list(self.environments.values()))
 
 
@@ -50,10 +50,10 @@ def evaluate(
     on_event: Observer | None = None,
     out: Path | None = None,
 ) -> Evaluation:
-    """How the adapter after `round`, by default the last, does in fresh games.
+    """Success of the adapter after `round` (default: the last) in fresh games.
 
-    `episodes` per client are played, by default as many as in the run's own evaluation; another
-    `seed` gives other games. Nothing is written into the run.
+    Each client plays `episodes`, by default as many as in the run's own evaluation; a different
+    `seed` gives different games. Nothing is written to the run.
     """
     require_machine("local")
     with open_run(find_run(str(run), root_of(out))) as opened:
@@ -71,7 +71,7 @@ def compare(*runs: str | Path, round: int | None = None, out: Path | None = None
 def load_adapter(
     run: str | Path = "last", *, round: int | None = None, out: Path | None = None
 ) -> Adapter:
-    """The global adapter after `round`, by default the last one, checked by its digest."""
+    """The global adapter after `round` (default: the last), verified against its digest."""
     with open_run(find_run(str(run), root_of(out))) as opened:
         return opened.adapter(committed_round(opened, round))
 

@@ -51,7 +51,7 @@ def create(
     ] = 0,
     set_: Set = [],  # noqa: B006  only read
 ) -> None:
-    """Create authority, certificate, list of sites, run and nginx configuration; start nothing.
+    """Create keys, certificate, list of sites, run and nginx configuration; nothing is started.
 
     Example: fedse federation create my.toml --out federation --host fed.example.org
     """
@@ -118,7 +118,7 @@ def enrol(
     """Put a site's key on the list, or its new key in place of the old one.
 
     A running SuperLink accepts the key at once. A request for a new key must be signed with the
-    enrolled one; the site then goes over to the new key by itself.
+    enrolled one; the site then switches to the new key by itself.
 
     Example: fedse federation enrol clinic-a-enrolment.json
     """

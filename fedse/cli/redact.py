@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fedse.federation.home import Home
 
 Texts = Annotated[
-    list[Path], Parameter(name="--text", help="A text file to look at instead.", show_default=False)
+    list[Path], Parameter(name="--text", help="Check this text file instead.", show_default=False)
 ]
 
 
@@ -43,7 +43,7 @@ def redact(
     *,
     home: HomeOption = HERE,
     dry_run: Annotated[bool, Parameter(help="Change nothing, only count.")] = False,
-    show: Annotated[bool, Parameter(help="With --dry-run: print each value, too.")] = False,
+    show: Annotated[bool, Parameter(help="With --dry-run: also print each value.")] = False,
     text: Texts = [],  # noqa: B006  only read
     json: Json = False,
 ) -> None:

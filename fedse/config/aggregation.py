@@ -12,32 +12,35 @@ AGGREGATES = one_of("mean", "weighted", group=plugins.AGGREGATES)
 
 class AggregateSection(Section):
     type: Annotated[str, AGGREGATES] = "mean"
-    """How adapters are merged (paper: unweighted mean; weighted by buffer = its ablation), or the
-    name of an installed variant, or `module:name`."""
+    """How adapters are merged: `mean` = unweighted (paper), `weighted` = by buffer size (its
+    ablation), the name of an installed variant, or `module:name`."""
     options: Options = {}  # noqa: RUF012 (pydantic copies it)
-    """Settings of a `type` that is not built in; it checks them itself."""
+    """Settings for a `type` that is not built in, which checks them itself."""
     clip: Literal["none", "median"] = "median"
-    """Scale updates longer than the median one down to it; `none` = the paper's plain mean."""
+    """Scale updates that are longer than the median down to it; `none` = the paper's plain mean."""
     step: Annotated[float, Field(gt=0)] = 1.0
-    """How far to go towards the mean of the updates (paper: 1); above 1 goes beyond it."""
+    """How far to go towards the mean of the updates (paper: 1); a value above 1 goes beyond it."""
     max_norm: Annotated[float, Field(gt=0)] = 1e4
-    """A reply whose A or B factors are longer than this is excluded."""
+    """A reply whose A or B factors have a larger norm than this is excluded."""
     strikes: Annotated[int, Field(ge=0)] = 3
-    """Rounds with a rejected reply after which a client is quarantined; 0 = never."""
+    """After this many rounds with a rejected reply a client is quarantined; 0 = never."""
     min_clients: Positive = 1
-    """Fewer valid replies than this end the run; votes and abstentions both count."""
+    """With fewer valid replies than this the run ends; votes and abstentions both count."""
     goal: Annotated[int, Field(ge=0)] = 0
-    """Valid replies that close a round at once; 0 = all. Of more than 20 members only a third more
-    than this are asked, drawn again each round; a reply that comes later is never averaged."""
+    """A round closes as soon as it has this many valid replies; 0 = all. With more than 20 members,
+    only a third more than this are asked, drawn anew each round. A later reply is never
+    averaged."""
     deadline: Annotated[float, Field(gt=0)] = 3600.0
     """Seconds a round waits for replies (Flower driver)."""
     rejoin: Annotated[float, Field(ge=0)] = 90.0
-    """Seconds a round waits for a site that answered the last one and is gone now."""
+    """Seconds a round waits for a site that answered the previous round but is now offline."""
     secure: bool = False
-    """The server learns the sum of the updates and no single one (docs/adr/0036). Each member needs
-    the others' public keys, and more than two thirds of all members must stay to the end."""
+    """The server learns only the sum of the updates, no single one (docs/adr/0036). Each member
+    needs the others' public keys, and more than two thirds of all members must stay until the
+    end."""
     secure_bound: Annotated[float, Field(gt=0)] = 8.0
-    """`secure`: the longest update (Euclidean); a member shortens a longer one to it."""
+    """With `secure`: the maximum Euclidean length of an update; members scale longer ones down to
+    it."""
 
     @property
     def server_sees(self) -> Literal["sum", "adapters"]:

@@ -11,9 +11,11 @@ class SplitsSection(Section):
     """Shares of a client's own tasks that it never learns from; the rest is for training."""
 
     validation: Fraction = 0.0
-    """For decisions: which adapter is accepted, which one is exported."""
+    """Share of its own tasks that a client keeps for decisions: which adapter is accepted, which
+    one is exported."""
     home: Fraction = 0.0
-    """For reports: how well the client does at home. They decide nothing."""
+    """Share of its own tasks that a client keeps for reports on how well it does at home; they
+    decide nothing."""
 
     @model_validator(mode="after")
     def _something_to_learn_from(self) -> "SplitsSection":
@@ -30,7 +32,7 @@ class EvalSection(Section):
     every: Positive = 1
     """Evaluate the adapter that enters every n-th round, and always the first and last one."""
     temperature: Annotated[float, Field(ge=0)] = 1.0
-    """Sampling temperature of evaluation (the paper does not say); 0 = greedy."""
+    """Sampling temperature of evaluation (not stated in the paper); 0 = greedy."""
 
     @property
     def games(self) -> int:
@@ -39,21 +41,23 @@ class EvalSection(Section):
 
 
 class GateSection(Section):
-    """A merged adapter counts only if the sites do not do worse with it (`splits.validation`)."""
+    """A merged adapter is accepted only if the sites do no worse with it (`splits.validation`)."""
 
     episodes: Annotated[int, Field(ge=0)] = 0
     """Validation episodes per client and adapter; 0 = no gate (paper)."""
     liars: Annotated[int, Field(ge=0)] = 1
-    """Members that may lie or poison at the same time; there must be more than twice as many. Above
-    0, every round also asks whether those who agree least with the others do harm."""
+    """How many members may lie or poison at once; there must be more than twice as many in all. If
+    above 0, every round also checks whether the votes that agree least with the others do harm."""
 
 
 class PersonalSection(Section):
-    """The adapter a client makes for itself out of the global one; it never leaves the client."""
+    """The adapter a client makes for itself from the global one; it never leaves the client."""
 
     steps: Annotated[int, Field(ge=0)] = 0
-    """Optimiser steps from the global adapter on the client's own buffer; 0 = none is made."""
+    """Optimiser steps from the global adapter on the client's own buffer; 0 = no personal
+    adapter."""
     lr: Annotated[float, Field(gt=0)] | None = None
     """Peak learning rate, cosine to zero; unset = train.lr."""
     every: Annotated[int, Field(ge=0)] = 0
-    """Make and measure it in every n-th evaluation; 0 = only after the last round."""
+    """Make and measure the personal adapter in every n-th evaluation; 0 = only after the last
+    round."""

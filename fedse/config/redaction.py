@@ -1,4 +1,4 @@
-"""What a machine hides before it stores anything: its own decision. Nobody agrees on it."""
+"""What a machine hides before it stores anything; each machine decides this for itself."""
 
 from typing import Literal
 
@@ -11,20 +11,21 @@ class RedactSection(Section):
     """What is replaced by pseudonyms in every episode before it is stored at this site."""
 
     secrets: bool = False
-    """Keys, tokens, passwords, private keys, payment cards and IBANs."""
+    """Redact keys, tokens, passwords, private keys, payment cards and IBANs."""
     personal: bool = False
-    """E-mail addresses, telephone numbers, IP and MAC addresses, wallets, national identity
-    numbers. Names of persons are not found by their form: list them in `words`."""
+    """Redact e-mail addresses, telephone numbers, IP and MAC addresses, crypto wallets and national
+    identity numbers. Names of people cannot be recognised by their form: list them in `words`."""
     countries: tuple[Country, ...] = ("de", "es", "fi", "it", "pl", "se", "uk", "us")
-    """Whose telephone and identity numbers `personal` looks for."""
+    """Countries whose telephone and identity numbers `personal` looks for."""
     words: tuple[str, ...] = ()
-    """Files with one name or phrase per line, found in any case as whole words. `staff.txt` makes
-    pseudonyms such as [STAFF-KQX]. A relative path begins at the site's folder."""
+    """Files with one name or phrase per line, matched as whole words in upper or lower case.
+    `staff.txt` makes pseudonyms such as [STAFF-KQX]. A relative path starts at the site's
+    folder."""
     patterns: tuple[str, ...] = ()
     """TOML files with lines such as CASE = 'C-\\d{6}': a kind, and the regular expression that
-    finds it; of an expression with groups the first group is redacted."""
+    finds it; if the expression has groups, only the first group is redacted."""
     keep: tuple[str, ...] = ()
-    """Texts that are never redacted, as a public telephone number."""
+    """Texts that are never redacted, such as a public telephone number."""
 
     def or_all(self, *, personal: bool) -> "RedactSection":
         """Itself or, if nothing is redacted, the same with everything on that can be."""

@@ -40,40 +40,41 @@ History = Literal["all", "demonstrations", "round"]
 
 class RunSection(Section):
     name: Annotated[str, Field(pattern=CLIENT_NAME)] = "run"
-    """Names the experiment; clients key their finished work by it."""
+    """Name of the experiment; clients store their finished work under it."""
     rounds: Annotated[int, Field(ge=0)] = 20
     """Federated rounds (paper: 20)."""
     seed: int = 0
     """Every random choice of the experiment follows from it."""
     workers: Positive = 1
-    """Processes the local driver spreads the clients over; the result does not depend on it."""
+    """Number of processes in which the local driver runs the clients; it does not affect the
+    result."""
 
 
 class ModelSection(Section):
     base: str = "tiny"
-    """`tiny`, `tiny-five` (both come with the package), a name `fedse model get` knows, a folder
-    with a Hugging Face model, or `owner/name@revision` of a model hub."""
+    """`tiny` or `tiny-five` (both come with the package), a name that `fedse model get` knows, a
+    folder with a Hugging Face model, or `owner/name@revision` on a model hub."""
     rank: Positive = 8
     """LoRA rank (paper: 8)."""
     alpha: Annotated[float, Field(gt=0)] = 16.0
     """LoRA alpha (paper: 16)."""
     targets: tuple[str, ...] = ("all-linear",)
-    """Module suffixes that get an adapter; `all-linear` = every linear layer but the head."""
+    """Module suffixes that get an adapter; `all-linear` = every linear layer except the head."""
 
 
 class RolloutSection(Section):
     episodes: Annotated[int, Field(ge=0)] = 32
-    """Episodes each client plays per round (the paper does not say); 0 = never explore."""
+    """Episodes each client plays per round (not stated in the paper); 0 = never explore."""
     temperature: Annotated[float, Field(ge=0)] = 1.0
     """Sampling temperature of exploration (paper: 1.0); 0 = greedy."""
     max_turns: Positive | None = None
     """Turn cap; unset = the environment's own."""
     context: Positive = 4096
-    """Tokens an episode may fill (paper: 4096); a longer one is truncated."""
+    """Maximum length of an episode in tokens (paper: 4096); a longer one is truncated."""
     new_tokens: Positive = 64
-    """Tokens one action may take."""
+    """Maximum length of one action in tokens."""
     batch: Positive = 64
-    """Episodes that advance together in one generate call."""
+    """Number of episodes that advance together in one generate call."""
 
 
 SELECTS = one_of("success", "all", group=plugins.SELECTS)
@@ -81,10 +82,10 @@ SELECTS = one_of("success", "all", group=plugins.SELECTS)
 
 class SelectSection(Section):
     type: Annotated[str, SELECTS] = "success"
-    """Which episodes are learned from (paper: success; all = its ablation), or the name of an
+    """Which episodes are learned from: `success` (paper), `all` (its ablation), the name of an
     installed variant, or `module:name`."""
     options: Options = {}  # noqa: RUF012 (pydantic copies it)
-    """Settings of a `type` that is not built in; it checks them itself."""
+    """Settings for a `type` that is not built in, which checks them itself."""
 
     @model_validator(mode="after")
     def _allowed(self) -> "SelectSection":
@@ -94,15 +95,15 @@ class SelectSection(Section):
 
 class BufferSection(Section):
     demonstrations: Annotated[int, Field(ge=0)] = 0
-    """Episodes of the environment's scripted expert the buffer starts with."""
+    """How many episodes of the environment's scripted expert the buffer starts with."""
     history: History = "all"
-    """What is learned from beside this round's episodes: everything before (paper), the
+    """What is learned from besides this round's episodes: everything earlier (paper), the
     demonstrations, or nothing (`round`)."""
     pooled: bool = False
-    """All clients learn from one common buffer: what federation avoids, and is compared with."""
+    """All clients learn from one shared buffer: the baseline with pooled data."""
     keep_played: bool = True
-    """Keep every episode, also failed and held-out ones, for `fedse view`. Nothing learns from
-    them, except a `train.loss` that learns from the failed ones of training tasks."""
+    """Keep every episode, including failed and held-out ones, for `fedse view`. They are not
+    learned from, except by a `train.loss` that uses failed episodes of training tasks."""
 
 
 class ClientSection(Section):
@@ -111,15 +112,15 @@ class ClientSection(Section):
     env: str
     """A registered environment, or `module:Class`."""
     part: tuple[Positive, Positive] | None = None
-    """[k, n]: this client's training tasks are every n-th from the k-th on; unset = all."""
+    """[k, n]: this client's training tasks are every n-th, starting with the k-th; unset = all."""
     tasks: Positive | None = None
-    """Learn from so many of these tasks only, evenly spread; unset = from all."""
+    """Learn from only this many of these tasks, evenly spaced; unset = all."""
     demonstrations: Annotated[int, Field(ge=0)] | None = None
-    """As `buffer.demonstrations`, for this client alone; unset = as there."""
+    """`buffer.demonstrations` for this client only; unset = as set there."""
     joins: Positive = 1
     """The first round in which this client is asked to take part."""
     options: dict[str, Any] = {}  # noqa: RUF012 (pydantic copies it)
-    """Arguments of the environment."""
+    """Arguments passed to the environment."""
 
 
 class Config(Section):
@@ -197,7 +198,7 @@ class Config(Section):
         return copied
 
     def train_in(self, round: int) -> TrainSection:
-        """How a client trains in this round: as in `train`, but for what the warm start changes."""
+        """How a client trains in this round: as in `train`, with the changes of the warm start."""
         warm = round <= self.warmstart.rounds
         return warm_training(self.train, self.warmstart) if warm else self.train
 
@@ -207,10 +208,10 @@ class Config(Section):
         return arc_of([self.train_in(index) for index in range(1, last + 1)], round)
 
     def agreed_digest(self) -> str:
-        """Digest of what all members must have agreed on.
+        """Digest of everything that all members must agree on.
 
-        Where the base model lies, which hardware computes and how work is spread are each member's
-        own; that the models are the same is the adapter spec's business.
+        Where the base model is stored, which hardware is used and how work is divided are up to
+        each member. The adapter spec ensures that the models are the same.
         """
         return self._agreed
 

@@ -1,4 +1,4 @@
-"""What a machine keeps on its disk: its own decision. Nobody agrees on it."""
+"""What a machine keeps on its disk; each machine decides this for itself."""
 
 from typing import Annotated
 
@@ -10,17 +10,17 @@ LEAST = 2
 
 
 class StorageSection(Section):
-    """What stays on this machine's disk, and how; digests, counts and ledgers stay anyway."""
+    """What is kept on this machine's disk, and how; digests, counts and ledgers are always kept."""
 
     rounds: Annotated[int, Field(ge=0)] = 0
-    """Committed rounds whose adapters a run keeps, the newest ones; 0 = all, else 2 or more. The
-    adapter it began with stays as well."""
+    """A run keeps the adapters of this many of its newest committed rounds; 0 = all, otherwise at
+    least 2. It also keeps the adapter it started from."""
     answers: Annotated[int, Field(ge=0)] = 5
-    """Votes whose adapters a client keeps in its outbox, the newest ones; 0 = all, else 2 or more.
-    A round that is asked for again is answered from there."""
+    """A client keeps the adapters of this many of its newest votes in its outbox; 0 = all,
+    otherwise at least 2. If a round is asked for again, the answer comes from there."""
     key: str = ""
-    """The key that episodes are encrypted with on this disk: a file (a relative path begins at the
-    site's folder, $NAME is an environment variable in it), or env:NAME, a variable with the key
+    """The key that encrypts episodes on this disk: a file (a relative path starts at the site's
+    folder, and $NAME in it is an environment variable), or env:NAME, a variable that holds the key
     itself. Empty = not encrypted. `fedse privacy encrypt` makes one."""
 
     @field_validator("rounds", "answers")

@@ -1,6 +1,6 @@
 """How a client trains in a round: what all members agree on, unlike the hardware they train on.
 
-The length of a round is said in one of two ways: passes over the buffer (`epochs`, bounded by
+The length of a round is given in one of two ways: passes over the buffer (`epochs`, bounded by
 `max_steps`), or an exact number of optimiser steps (`steps`).
 """
 
@@ -15,7 +15,7 @@ from fedse.config.section import Options, Positive, Section, one_of, require_opt
 from fedse.course import LEVEL, Arc
 
 PASSES = ("epochs", "max_steps")
-"""The settings that say the length of a round in passes; `steps` is the other way."""
+"""The settings that give the length of a round in passes; `steps` is the other way."""
 
 
 LOSSES = one_of("sft", group=plugins.LOSSES)
@@ -23,33 +23,34 @@ LOSSES = one_of("sft", group=plugins.LOSSES)
 
 class TrainSection(Section):
     epochs: Positive | None = 2
-    """Passes over the whole buffer per round (paper: 2); unset with train.steps."""
+    """Passes over the whole buffer per round (paper: 2); unset if train.steps is set."""
     lr: Annotated[float, Field(gt=0)] = 5e-5
-    """Peak learning rate of AdamW (paper: 5e-5), without warm-up; train.schedule says how it
+    """Peak learning rate of AdamW (paper: 5e-5), without warm-up; train.schedule sets how it
     falls."""
     batch: Positive = 8
-    """Trajectories per optimiser step (the paper does not say)."""
+    """Trajectories per optimiser step (not stated in the paper)."""
     max_steps: Positive | None = None
     """Upper bound on optimiser steps per round; unset = whole epochs."""
     steps: Positive | None = None
-    """Exact number of optimiser steps per round, instead of train.epochs and train.max_steps: the
-    buffer is gone through again and again, each time in a new order. Unset = by train.epochs."""
+    """Exact number of optimiser steps per round, instead of train.epochs and train.max_steps:
+    training passes over the buffer repeatedly, each time in a new order. Unset = train.epochs
+    decides."""
     schedule: Literal["round", "run", "constant"] = "round"
     """How the learning rate falls: a cosine to zero in every round (paper), one cosine over all of
     run.rounds, or not at all."""
     optimizer: Literal["fresh", "kept"] = "fresh"
-    """What AdamW knows when a round begins: nothing, or its moments after the site's last round,
-    which stay at the site."""
+    """AdamW's state when a round begins: `fresh` = none, `kept` = its moments from the site's last
+    round, which stay at the site."""
     loss: Annotated[str, LOSSES] = "sft"
-    """What is minimised: `sft` = the negative log-likelihood (paper), or the name of an installed
+    """What is minimised: `sft` = the negative log-likelihood (paper), the name of an installed
     variant, or `module:name`."""
     options: Options = {}  # noqa: RUF012 (pydantic copies it)
-    """Settings of a `loss` that is not built in; it checks them itself."""
+    """Settings for a `loss` that is not built in, which checks them itself."""
     factors: Literal["both", "b"] = "both"
-    """Which of LoRA's two factors are learned and sent (paper: both). `b` leaves A as it began
-    (FFA)."""
+    """Which of LoRA's two factors are learned and sent (paper: both). `b` leaves A at its initial
+    value (FFA)."""
     batches: Literal["shuffled", "by-length"] = "shuffled"
-    """Which trajectories share a step: any, or ones of similar length, which takes less padding."""
+    """Which trajectories share a step: any, or ones of similar length, which need less padding."""
 
     def moments(self, stored: Callable[[], bytes | None]) -> bytes | None:
         """What the optimiser begins a round with: the stored moments, if they are kept."""
@@ -83,8 +84,8 @@ class TrainSection(Section):
         if self.steps is not None and passes:
             beside = " and ".join(f"train.{key} = {getattr(self, key)}" for key in passes)
             raise ValueError(
-                f"train.steps = {self.steps} is the exact length of a round, which {beside} would "
-                f"say in another way: keep one of the two"
+                f"train.steps = {self.steps} already fixes the length of a round: "
+                f"remove it, or {beside}"
             )
         if self.steps is None and self.epochs is None:
             raise ValueError("a round needs a length: set train.epochs or train.steps")
@@ -100,7 +101,8 @@ class WarmstartSection(Section):
     """Behaviour cloning before exploration: the first rounds learn from demonstrations only."""
 
     rounds: Annotated[int, Field(ge=0)] = 0
-    """How many of run.rounds; the adapter after them is the warm start (paper: 0)."""
+    """How many of run.rounds, from the first, learn from demonstrations only; the adapter after
+    them is the warm start (paper: 0)."""
     lr: Annotated[float, Field(gt=0)] | None = None
     """Peak learning rate; unset = train.lr."""
     steps: Positive | None = None
@@ -108,7 +110,7 @@ class WarmstartSection(Section):
 
 
 def rivals(location: Sequence[str | int]) -> tuple[str, ...]:
-    """The settings of the same section that say a round's length in the other way than this one."""
+    """The settings of the same section that give a round's length in the other way."""
     match tuple(location):
         case ("train", "steps"):
             return PASSES
@@ -125,7 +127,7 @@ def warm_training(train: TrainSection, warm: WarmstartSection) -> TrainSection:
 
 
 def arc_of(trainings: Sequence[TrainSection], round: int) -> Arc:
-    """The part of the learning rate's cosine that `round` walks; `trainings` are all rounds'.
+    """The part of the learning rate's cosine that `round` covers; `trainings` are all rounds'.
 
     Over the whole run, a round's part is as long as its share of the optimiser steps, or of the
     upper bounds on them. Where a round has neither, all rounds have equal parts.

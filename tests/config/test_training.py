@@ -38,7 +38,7 @@ def test_steps_take_the_place_of_epochs_which_are_the_default():
 @pytest.mark.parametrize("other", ["epochs", "max_steps"])
 def test_both_ways_in_one_file_are_refused_by_name(other: str):
     told = problems(f"[train]\nsteps = 40\n{other} = 3\n")
-    assert "train.steps = 40 is the exact length of a round" in told
+    assert "train.steps = 40 already fixes the length of a round" in told
     assert f"train.{other} = 3" in told
 
 
@@ -53,7 +53,7 @@ def test_the_command_line_replaces_what_the_file_says_in_the_other_way():
 
 def test_two_ways_on_the_command_line_are_refused():
     told = problems("", "train.steps=80", "train.epochs=3")
-    assert "train.steps = 80 is the exact length of a round" in told
+    assert "train.steps = 80 already fixes the length of a round" in told
 
 
 def test_settings_replace_each_other_as_on_the_command_line():
@@ -62,7 +62,7 @@ def test_settings_replace_each_other_as_on_the_command_line():
     assert lengths(exact) == [(None, None, 80)]
     again = with_settings(exact, {"train.epochs": 3, "train.max_steps": 20})
     assert again == bounded
-    with pytest.raises(ValueError, match="keep one of the two"):
+    with pytest.raises(ValueError, match="already fixes the length of a round"):
         with_settings(CONFIG, {"train.steps": 80, "train.epochs": 3})
 
 
