@@ -150,7 +150,7 @@ def _another_base(scene: _Scene) -> str:
 
 def _nothing_solved(scene: _Scene) -> str:
     lessons = scene.together.buffered
-    rest = f"it learns from {lessons} earlier ones" if lessons else "there is nothing to learn from"
+    rest = f"training uses {lessons} earlier ones" if lessons else "there is nothing to learn from"
     return f"{scene.who}: none of {scene.together.played} games succeeded; {rest}"
 
 
