@@ -142,7 +142,6 @@ class Trajectory(Record):
 
 
 Lessons = Sequence[Trajectory]
-"""Episodes to learn from."""
 
 
 class TensorSpec(Record):
