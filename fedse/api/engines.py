@@ -27,7 +27,9 @@ def fan_out(observers: Sequence[Observer]) -> Observer:
 def drive(run: Run, engine: Engine, observer: Observer) -> None:
     """All rounds are committed; if the run ends before that, the event log says why."""
     try:
-        with engine_of(run.config).ready(run.path / "engine", run.emit):
+        with engine_of(run.config).ready(
+            run.path / "engine", lambda text: run.emit("engine.ended", text=text)
+        ):
             if engine == "local":
                 from fedse.drivers.run import run_local
 

@@ -97,7 +97,7 @@ def _measure(run: Run, config: Config, round: int, emit: Emit) -> dict[str, Clie
 
     adapter, stats = run.adapter(round), {}
     with (
-        engine_of(config).ready(run.path / "engine", emit),
+        engine_of(config).ready(run.path / "engine", lambda text: emit("engine.ended", text=text)),
         tempfile.TemporaryDirectory(prefix="fedse-eval-") as home,
     ):
         for client in (client.name for client in config.clients):

@@ -18,7 +18,6 @@ from fedse.cli.phrases import counted
 from fedse.cli.site_options import HERE, HomeOption, idle, opened
 from fedse.envs.base import SubjectEnv, make_env, subject_of
 from fedse.errors import ConfigError
-from fedse.events import silent
 from fedse.site.acting import engine_of
 from fedse.site.forget import Forgotten, forget_subject, look_for
 from fedse.site.own_adapters import FOLDER
@@ -112,7 +111,7 @@ def _retrained(home: "Home", name: str, *, newest: bool) -> Retrained:
 
     with (
         idle(home.path, "privacy forget SUBJECT"),
-        engine_of(home.config).ready(home.path / "engine", silent),
+        engine_of(home.config).ready(home.path / "engine"),
     ):
         site = open_site(home.config, home.card.site, home.path, clock=time.time)
         with closing(site.buffer):

@@ -21,7 +21,6 @@ from fedse.cli.site_start import start
 from fedse.cli.site_status import status
 from fedse.config.file import parse_options
 from fedse.envs.base import make_env
-from fedse.events import silent
 from fedse.site.acting import engine_of
 from fedse.site.rules import set_pause
 from fedse.stats.verdict import p_text
@@ -195,7 +194,7 @@ def adapter(
     from fedse.site.open import open_site
 
     opened = open_home(home)
-    with engine_of(opened.config).ready(opened.path / "engine", silent):
+    with engine_of(opened.config).ready(opened.path / "engine"):
         site = open_site(opened.config, opened.card.site, opened.path, clock=time.time)
         with closing(site.buffer):
             chosen = choose_adapter(site, opened.config, opened.path, games=games, risk=risk)

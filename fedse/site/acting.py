@@ -11,7 +11,6 @@ from fedse.agent.prompt import Encoder
 from fedse.config.hardware import EngineSection
 from fedse.config.requirements import require_installed
 from fedse.config.schema import Config, RolloutSection
-from fedse.events import Emit
 from fedse.method.own_pace import rollout_at_own_pace
 from fedse.method.rollout import Keep, rollout
 from fedse.method.site import Play
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
     from fedse.engine.client import EngineClient
     from fedse.engine.loaded import ActingAdapters
 
+Tell = Callable[[str], None]
+"""Where it is said that the engine ended and was started again."""
 MakePolicy = Callable[[Adapter, float], Policy]
 """Adapter and temperature -> something that acts."""
 
@@ -33,7 +34,7 @@ class OwnEngine(NamedTuple):
     def require(self) -> None:
         """Nothing to look for."""
 
-    def ready(self, logs: Path, emit: Emit) -> AbstractContextManager[None]:
+    def ready(self, logs: Path, tell: Tell = lambda text: None) -> AbstractContextManager[None]:
         return nullcontext()
 
     def policies(self, base: Path, spec: AdapterSpec, encoder: Encoder, home: Path) -> MakePolicy:
@@ -64,14 +65,12 @@ class ServedEngine(NamedTuple):
 
             interpreter(self.config.engine)
 
-    def ready(self, logs: Path, emit: Emit) -> AbstractContextManager[None]:
-        """It answers meanwhile, and is started again if it dies."""
+    def ready(self, logs: Path, tell: Tell = lambda text: None) -> AbstractContextManager[None]:
+        """It answers meanwhile; if it dies it is started again, and `tell` is told."""
         require_installed(self.config)
         from fedse.engine.server import engine_if_needed
 
-        return engine_if_needed(
-            self.config, logs, tell=lambda text: emit("engine.ended", text=text)
-        )
+        return engine_if_needed(self.config, logs, tell=tell)
 
     def policies(self, base: Path, spec: AdapterSpec, encoder: Encoder, home: Path) -> MakePolicy:
         require_installed(self.config)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from fedse.adapters.base import base_path, initial_adapter, spec_of
 from fedse.config.schema import Config
 from fedse.errors import ConfigError
-from fedse.events import silent
 from fedse.site.acting import engine_of
 from fedse.types import Adapter
 
@@ -33,7 +32,7 @@ def served_policy(
     settings, base = config.engine, base_path(config.model.base)
     with (
         tempfile.TemporaryDirectory(prefix="fedse-bench-") as folder,
-        engine_of(config).ready(Path(folder) / "logs", silent),
+        engine_of(config).ready(Path(folder) / "logs"),
         closing(EngineClient(settings)) as client,
     ):
         acting = acting_adapters(client, settings, base, Path(settings.folder or folder))

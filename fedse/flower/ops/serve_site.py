@@ -13,7 +13,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fedse.adapters.base import spec_of
-from fedse.engine.server import engine_if_needed
 from fedse.errors import RunError
 from fedse.federation.expiry import DailyWarning, site_warnings
 from fedse.federation.home import Home
@@ -30,6 +29,7 @@ from fedse.processes.log_files import LogLimit
 from fedse.processes.pulse import touched
 from fedse.processes.restart import RestartingProcess, Tell
 from fedse.processes.watchdog import SilenceWatch, Watchdog
+from fedse.site.acting import engine_of
 from fedse.site.answers import AnsweredRounds
 from fedse.store.lock import locked
 from fedse.store.space import RoomWatch, answer_room
@@ -58,7 +58,7 @@ def serve_site(
     with (
         locked(home.path, busy=busy, hint=f"stop that one (Ctrl-C, or its service), then: {again}"),
         # Before the worker's environment is made: it tells where the engine is.
-        engine_if_needed(home.config, home.path / "engine", tell=tell),
+        engine_of(home.config).ready(home.path / "engine", tell),
         TemporaryDirectory(prefix="fedse-") as sockets,
         Processes(home.path / "logs", environment(home.path / "flower")) as processes,
     ):
