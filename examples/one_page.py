@@ -13,6 +13,7 @@ import numpy as np
 
 import fedse
 from fedse.adapters.base import initial_adapter
+from fedse.course import Course
 from fedse.events import silent
 from fedse.method.evaluate import client_eval
 from fedse.method.rollout import choose_games, rollout
@@ -57,7 +58,7 @@ def local_round(
     site.buffer.add([episode for episode in played if episode.success], experiment=name)
     lessons = list(site.buffer.lessons(name, round))
     # 5 fine-tune on the agent's own tokens
-    return site.fit(current, lessons, config.train, seed).adapter
+    return site.fit(current, lessons, config.train, seed, Course()).adapter
 
 
 def mean(adapters: list[fedse.Adapter]) -> fedse.Adapter:

@@ -17,7 +17,7 @@ from fedse.errors import FedSEError, MachineError, boundary
 from fedse.events import Observer
 from fedse.observers.health import JSON, Watch, WsgiApp, health_app, served
 from fedse.ports import why_not_free
-from fedse.report.watch import watch_page
+from fedse.report.page import watch_page
 
 if TYPE_CHECKING:
     from fedse.federation.folder import Federation

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from fedse.api.experiment import load_experiment
 from fedse.cli.display import Json, Plain, mode_of
-from fedse.cli.next_steps import next_steps
+from fedse.cli.phrases import next_steps
 from fedse.cli.run import Out, start_run
 from fedse.config.schema import Config
 

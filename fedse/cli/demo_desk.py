@@ -13,7 +13,7 @@ from fedse.api import running
 from fedse.api.experiment import Experiment, load_experiment
 from fedse.cli.console import shown
 from fedse.cli.display import Mode
-from fedse.cli.next_steps import next_steps
+from fedse.cli.phrases import next_steps
 from fedse.cli.run import start_run
 from fedse.cli.transcript import console_for, show_episode
 from fedse.config.schema import Config

@@ -93,10 +93,8 @@ def record_evaluation(run: Run, round: int, client: str, stats: ClientStats) -> 
 
 def require_enough(r: OpenRound) -> OpenRound:
     """There are as many valid replies, votes and abstentions, as the settings ask for."""
-    valid, needed = (
-        len(r.decided.voters) + len(r.decided.abstained),
-        r.run.config.aggregate.min_clients,
-    )
+    valid = len(r.decided.voters) + len(r.decided.abstained)
+    needed = r.run.config.aggregate.min_clients
     if valid < needed:
         first = f"; {r.excluded[0].client}: {r.excluded[0].text}" if r.excluded else ""
         raise RunError(

@@ -137,3 +137,10 @@ def template(name: str) -> Any:
     )
     env.filters["written"] = written
     return env.from_string(asset(name))
+
+
+def watch_page() -> tuple[str, str]:
+    """The coordinator's page, whose script asks only its own server, and the policy to serve it."""
+    style, script = asset("page.css"), asset("watch.js")
+    text = asset("watch.html").replace("{style}", style).replace("{script}", script)
+    return text, f"{policy([script], style)}; connect-src 'self'; frame-ancestors 'none'"

@@ -186,11 +186,10 @@ def rounds_left(journal: PrivacyJournal, config: Config) -> int:
     """How many more rounds, as the settings are now, the budget allows; at most MOST_ROUNDS."""
     charge = charge_of(config, 1, config.train)
 
-    def allowed(rounds: int) -> bool:
-        told = spent_with(journal, config, *[charge] * rounds)
-        return is_allowed(told, config)
+    def is_spent(rounds: int) -> bool:
+        return not is_allowed(spent_with(journal, config, *[charge] * rounds), config)
 
-    return bisect_left(range(1, MOST_ROUNDS + 1), True, key=lambda rounds: not allowed(rounds))
+    return bisect_left(range(1, MOST_ROUNDS + 1), True, key=is_spent)
 
 
 def spend_privacy(asked: Asked, rest: Next) -> SiteReply:

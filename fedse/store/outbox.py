@@ -247,10 +247,9 @@ class Outbox:
         return bool(self._db.execute(f"SELECT 1 FROM sent {OF}", (experiment, round)).fetchone())
 
     def _joined(self, experiment: str, round: int) -> bytes | None:
-        pieces = self._pieces(experiment, round)
         # Not b"".join, which would hold every piece beside the whole.
         whole = BytesIO()
-        for piece in pieces:
+        for piece in self._pieces(experiment, round):
             whole.write(piece)
         return whole.getvalue() or None
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from fedse.faults import Fault
-from fedse.site import room
 from fedse.site.socket_client import ask_site
+from fedse.store import space
 from fedse.types import Adapter
 from tests.toys.federation import SPEC, ServeToy, first_request, toy_config
 from tests.toys.small_disk import fill, free, small_disk
@@ -17,7 +17,7 @@ CONFIG = toy_config()
 def test_a_request_on_a_full_disk_is_answered_after_there_is_room(
     tmp_path: Path, adapter: Adapter, serve_toy: ServeToy, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(room, "SPARE_BYTES", 1 << 20)
+    monkeypatch.setattr(space, "SPARE_BYTES", 1 << 20)
     request = first_request(CONFIG, adapter).model_dump(mode="json")
     with small_disk(tmp_path / "alpha", 4) as disk:
         socket = serve_toy(CONFIG, "alpha")

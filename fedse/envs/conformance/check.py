@@ -6,7 +6,7 @@ What each check requires is in fedse.envs.conformance.promises.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from typing import Any
 
 from fedse.envs.base import env_class
@@ -191,6 +191,9 @@ def _try_promise(
         return Check(name=name, ok=False, detail=str(reason), todo=todo)
     except Exception as error:
         return Check(name=name, ok=False, detail=f"{type(error).__name__}: {error}", todo=todo)
+    finally:
+        with suppress(Exception):
+            subject.close()
 
 
 def _skip(name: str) -> Check:

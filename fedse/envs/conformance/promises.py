@@ -29,7 +29,7 @@ def has_interface(subject: Subject) -> str:
         raise Broken(f"name and system_prompt must be text, got name {env.name!r}")
     if type(env.max_turns) is not int or env.max_turns < 1:
         raise Broken(f"max_turns must be a whole number of at least 1, got {env.max_turns!r}")
-    env.close()
+    subject.close()
     return "with an expert" if isinstance(env, ExpertEnv) else "without an expert"
 
 
@@ -112,6 +112,7 @@ def succeeds_only_when_done(subject: Subject) -> str:
 def repeats_itself(subject: Subject) -> str:
     for recording, before in zip(subject.recordings, subject.replayed, strict=True):
         _require_same(recording, before, replay(subject.fresh(), recording), "played again")
+        subject.close()
     return f"{len(subject.replayed)} episodes"
 
 

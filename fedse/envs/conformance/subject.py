@@ -60,8 +60,16 @@ class Subject:
     printed: io.StringIO = field(default_factory=io.StringIO)
     """What the environment printed in this process."""
 
+    _made: list[Env] = field(default_factory=list)
+
     def fresh(self) -> Env:
-        return make_env(self.name, self.options)
+        self._made.append(make_env(self.name, self.options))
+        return self._made[-1]
+
+    def close(self) -> None:
+        """Every instance that was made so far is closed, once."""
+        while self._made:
+            self._made.pop().close()
 
     def sample(self, split: Split) -> list[Task]:
         """Up to `count` tasks of the split, the same ones each time."""
@@ -79,6 +87,7 @@ class Subject:
         while not steps[-1].done and len(actions) < env.max_turns:
             actions.append(self._some_action(env, random))
             steps.append(_a_step(env.step(actions[-1])))
+        self._made.pop().close()
         return Recording(task=task, seed=seed, actions=tuple(actions)), steps
 
     def _some_action(self, env: Env, random: Random) -> str:

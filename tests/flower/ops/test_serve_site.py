@@ -27,7 +27,7 @@ from fedse.flower.ops.supernode import IDLE, UNANSWERED
 from fedse.flower.patches.bundle_guard import write_launchers
 from fedse.processes.group import Processes, Started
 from fedse.processes.restart import HOPELESS, PAUSES, STEADY_SECONDS, RestartingProcess
-from fedse.site import room, worker
+from fedse.site import worker
 from fedse.store import space
 from tests.federation.scene import Scene
 from tests.toys.small_disk import fill, free, small_disk
@@ -223,7 +223,7 @@ def test_a_site_that_starts_on_a_full_disk_goes_on_when_there_is_room(
     """With a worker that listens if it can write and ends if it cannot."""
     monkeypatch.setattr(serve_site, "LOOK_SECONDS", 0.05)
     monkeypatch.setattr(space, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(room, "SPARE_BYTES", 1 << 20)
+    monkeypatch.setattr(space, "SPARE_BYTES", 1 << 20)
     monkeypatch.setattr(
         serve_site, "node_command", lambda *_, **__: python("import time; time.sleep(60)")
     )
