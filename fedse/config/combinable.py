@@ -44,9 +44,8 @@ def _merging(config: ParsedConfig) -> dict[str, bool]:
 
 def against_free_places(config: ParsedConfig) -> str:
     """The setting with which no place may stay free, and why; empty = there is none."""
-    return "aggregate.secure: more than two thirds of all members must answer" * bool(
-        config.aggregate.secure
-    )
+    reason = "aggregate.secure: more than two thirds of all members must answer"
+    return reason if config.aggregate.secure else ""
 
 
 def _secure(config: ParsedConfig) -> dict[str, bool]:

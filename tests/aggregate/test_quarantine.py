@@ -1,6 +1,6 @@
 """Strikes and pardons: a function of the committed rounds and the pardons, and of nothing else."""
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fedse.aggregate.quarantine import STRIKES, quarantined, strike_history
@@ -48,6 +48,7 @@ def test_only_a_reply_that_broke_the_rules_is_a_strike():
     limit=st.integers(0, 4),
     cut=st.integers(0, 12),
 )
+@example(rounds={3}, pardon=3, limit=1, cut=0)
 def test_history_does_not_depend_on_where_a_restart_cut_it(rounds, pardon, limit, cut):
     results, pardons = struck(*rounds, until=12), {"a": pardon}
     resumed = strike_history(results[:cut], pardons)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fedse.adapters.base import initial_adapter
@@ -102,6 +103,12 @@ def test_what_an_aggregator_remembers_is_of_the_committed_round(tmp_path: Path, 
     assert [len(digests) for digests in remembered] == [0, *[len(remembered[1])] * 3]
     assert [list(result.moments) for result in run.results()] == remembered[1:]
     assert len({digests[0] for digests in remembered[1:]}) == 3
+    for index in (2, 3):
+        kept, before = (
+            [memory.vector for memory in run.moments(place)] for place in (index, index - 1)
+        )
+        step = run.adapter(index).vector - run.adapter(index - 1).vector - sum(kept) / 2
+        np.testing.assert_allclose(kept[0], step + before[0] / 2, atol=1e-6)
 
 
 @pytest.mark.parametrize("factors", ["both", "b"])
