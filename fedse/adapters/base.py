@@ -24,7 +24,7 @@ SHIPPED = {
     "tiny-five": Path(__file__).parents[1] / "tiny_five",
 }
 # What `fedse model get` makes by these names in the folder `models_root` names.
-FETCHED = ("smollm2-135m",)
+FETCHED = ("smollm2-135m", "qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b")
 # What decides how the model computes; a README beside the weights does not.
 IDENTITY = ("config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 

@@ -62,6 +62,11 @@ def hub_cache(environ: Mapping[str, str]) -> Path:
     return Path(environ.get("HF_HOME") or shared).expanduser() / "hub"
 
 
+def is_offline(environ: Mapping[str, str]) -> bool:
+    """Whether the user's environment forbids asking a hub."""
+    return environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
+
+
 def cached_model(model: HubModel, cache: Path) -> Path:
     """The folder of a model that was fetched before, with all its files."""
     get = f"fedse model get {model}"

