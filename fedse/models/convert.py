@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from tokenizers.normalizers import NFC
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, Qwen2Tokenizer
 
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 # They would make the digest of the same model differ from site to site.
@@ -27,6 +28,10 @@ def convert_gguf(gguf: Path, folder: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(
         gguf.parent, gguf_file=gguf.name, local_files_only=True
     )
+    is_qwen = isinstance(tokenizer, Qwen2Tokenizer)
+    if is_qwen:
+        # A GGUF file does not say how text is normalised.
+        tokenizer.backend_tokenizer.normalizer = NFC()
     read = AutoModelForCausalLM.from_pretrained(
         gguf.parent, gguf_file=gguf.name, local_files_only=True, dtype=torch.float32
     )
@@ -40,6 +45,9 @@ def convert_gguf(gguf: Path, folder: Path) -> None:
     tokenizer.save_pretrained(folder)
     for name in ("config.json", "generation_config.json", "tokenizer_config.json"):
         make_canonical(folder / name)
+    if is_qwen:
+        # As published. Without it transformers warns of an error of Mistral's tokenizers.
+        make_canonical(folder / "config.json", transformers_version="4.43.1")
     # safetensors writes for the owner only.
     (folder / "model.safetensors").chmod((folder / "config.json").stat().st_mode)
 
@@ -59,7 +67,7 @@ def _unquantised(read: Any) -> Any:
     return fresh
 
 
-def make_canonical(file: Path) -> None:
-    """The settings in `file` do not mention the machine or the versions that wrote them."""
+def make_canonical(file: Path, **added: str) -> None:
+    """The settings in `file`, and `added`, do not mention the machine or the versions here."""
     kept = {k: v for k, v in json.loads(file.read_text()).items() if k not in OF_THE_WRITER}
-    file.write_text(json.dumps(kept, indent=2, sort_keys=True) + "\n")
+    file.write_text(json.dumps({**kept, **added}, indent=2, sort_keys=True) + "\n")

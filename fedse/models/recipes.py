@@ -51,8 +51,8 @@ RECIPES = {
     "qwen2.5-coder-0.5b": ModelRecipe(
         file="qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
         gguf="1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
-        weights="",
-        digest="",
+        weights="99a5b822202b35a0d265d1ebc67665edc2504f5b82dd9babc548fe95ce43f132",
+        digest="abf654fe1e2c12ad4da79ebf9dc78f264208206bbdee0209afd68bd886512bec",
         title="Qwen2.5-Coder-0.5B-Instruct by Alibaba Cloud",
         quantisation="Q4_K_M",
         repository="Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF",
@@ -60,8 +60,8 @@ RECIPES = {
     "qwen2.5-coder-1.5b": ModelRecipe(
         file="qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
         gguf="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
-        weights="",
-        digest="",
+        weights="47815d3d449e2e87b4e8985e8ede38681ead6a6d466ccb94e6ef8ad95fb59d85",
+        digest="ce0213b3decf7267c82442b61c8c7cacc3ad690b6e2542073bb4b65ff58c6729",
         title="Qwen2.5-Coder-1.5B-Instruct by Alibaba Cloud",
         quantisation="Q4_K_M",
         repository="Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF",

@@ -58,7 +58,7 @@ ALLOWED = {
         "models.convert",
         "models.shape",
     ),
-    "huggingface_hub": ("adapters.hub", "models.fetch"),
+    "huggingface_hub": ("adapters.hub", "models.fetch", "models.gguf_file"),
     "peft": ("train",),
     "accelerate": ("train",),
     "bitsandbytes": (),
