@@ -38,6 +38,8 @@ PACKAGES = {
     "llguidance": "fed-se-agents",
     "mcp": "fed-se-bridges",
     "fedse_worlds": "fed-se-worlds",
+    "py4j": "fed-se-textworld",
+    "textworld_express": "fed-se-textworld",
     "minigrid": "fed-se-worlds",
     "peft": "hf",
     "presidio_analyzer": "redact",
@@ -62,6 +64,7 @@ PACKAGES = {
 
 PROGRAMS = {
     "chromium": "chromium",
+    "java": "openjdk-17-jre-headless",
     "jq": "jq",
     "nginx": "nginx-light",
     "openssl": "openssl",

@@ -80,6 +80,8 @@ ALLOWED = {
     ),
     "cryptography": ("federation", "ledger.keys", "secure_sum", "store.sealing"),
     "Crypto": ("secure_sum.sharing",),
+    "py4j": ("fedse_textworld.simulator",),
+    "textworld_express": ("fedse_textworld.simulator",),
     "inspect_ai": ("fedse_inspect",),
     "pyarrow": ("exports.parquet",),
     "tensorboard": ("fedse_trackers",),
