@@ -68,32 +68,28 @@ def counts(path: Path, round: int | None = None) -> dict[str, Rate]:
     return evaluations(path)[evaluated_round(path, round)]
 
 
-def games(path: Path, round: int | None = None) -> dict[str, list[HeldOutGame]]:
-    """Per client, every held-out game of the adapter after `round`, in position order."""
+def games(
+    path: Path, round: int | None = None, record: str = "test"
+) -> dict[str, list[HeldOutGame]]:
+    """Per client, every game on this record of the adapter after `round`, in position order."""
     chosen, experiment = evaluated_round(path, round), read_card(path).experiment
-    by_client = {}
-    for client, reported in sorted(counts(path, chosen).items()):
-        played = _games_of(path, client, experiment, chosen, "test")
+    reported = counts(path, chosen)
+    by_client = {c: _games_of(path, c, experiment, chosen, record) for c in sorted(reported)}
+    for client, played in by_client.items() if record == "test" else ():
         recorded = Rate(sum(game.success for game in played), len(played))
-        if recorded != reported:
+        if recorded != reported[client]:
             raise StoreError(
-                f"run {path.name}: {client} reported success in {reported.successes} of "
-                f"{reported.n} games after round {chosen}, "
+                f"run {path.name}: {client} reported success in {reported[client].successes} of "
+                f"{reported[client].n} games after round {chosen}, "
                 f"its buffer has {recorded.successes} of {recorded.n}",
                 hint="the buffer was changed, or was made before single games were recorded",
             )
-        by_client[client] = played
     return by_client
 
 
 def outcomes(path: Path, round: int | None = None, record: str = "test") -> dict[str, list[bool]]:
     """Per client, the success of every game on this record with the adapter after `round`."""
-    if record == "test":
-        by_client = games(path, round)
-    else:
-        chosen, experiment = evaluated_round(path, round), read_card(path).experiment
-        clients = sorted(counts(path, chosen))
-        by_client = {c: _games_of(path, c, experiment, chosen, record) for c in clients}
+    by_client = games(path, round, record)
     return {client: [game.success for game in played] for client, played in by_client.items()}
 
 

@@ -5,20 +5,21 @@ done once, and a table that was interrupted goes on.
 """
 
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from fedse.committed import Drift, GateRecord, RoundResult
 from fedse.config.schema import Config
 from fedse.drivers.run import run_local
 from fedse.drivers.workers import worker_processes
-from fedse.results.held_out import evaluations, outcomes
+from fedse.errors import FedSEError
+from fedse.results.held_out import HeldOutGame, evaluations, games
 from fedse.site.open import open_site
 from fedse.store.files import write_durably
 from fedse.store.run import Run
@@ -39,6 +40,8 @@ class Found(Record):
 
     In the order they were played: 1 = won.
     """
+    tasks: Mapping[str, Mapping[str, str]] = Field(default_factory=dict)
+    """Record -> client -> digest of its games in the last evaluation: which task and seed each."""
     curve: dict[int, dict[str, tuple[int, int]]]
     """Round -> client -> games won and played by the adapter after it."""
     adapter: str
@@ -87,7 +90,20 @@ def _do_pending(
     with worker_processes(min(workers, len(pending))) as pool:
         futures = {pool.submit(do_job, job, root): key for key, job in pending.items()}
         for future in as_completed(futures):
-            yield futures[future], future.result()
+            key = futures[future]
+            with _named(pending[key]):
+                result = future.result()
+            yield key, result
+
+
+@contextmanager
+def _named(job: Job) -> Iterator[None]:
+    """An error inside says whose it is."""
+    try:
+        yield
+    except FedSEError as error:
+        whose = f"{job.arm}, seed {job.seed}"
+        raise type(error)(f"{whose}: {error}", hint=error.hint) from error
 
 
 def do_job(job: Job, root: Path) -> Found:
@@ -116,8 +132,19 @@ def collect(run: Run, cpu_seconds: float) -> Found:
     """What a finished run found; of a client that joined late, from then on."""
     rounds, results = run.config.run.rounds, list(run.results())
     evals = {round: run.evals(round) for round in range(rounds + 1)}
+    played = {record: found for record in RECORDS if (found := _games(run.path, record))}
     return Found(
-        games={record: games for record in RECORDS if (games := _games(run.path, record))},
+        games={
+            record: {
+                round: {client: _bits(own) for client, own in by_client.items()}
+                for round, by_client in by_round.items()
+            }
+            for record, by_round in played.items()
+        },
+        tasks={
+            record: {client: _digest(own) for client, own in by_round[max(by_round)].items()}
+            for record, by_round in played.items()
+        },
         curve={
             round: {c: (stats.eval_succeeded, stats.eval_played) for c, stats in stats_of.items()}
             for round, stats_of in evals.items()
@@ -134,11 +161,11 @@ def collect(run: Run, cpu_seconds: float) -> Found:
     )
 
 
-def _games(path: Path, record: str) -> dict[int, dict[str, str]]:
+def _games(path: Path, record: str) -> dict[int, dict[str, list[HeldOutGame]]]:
     """Round -> client -> games on this record, where there are any."""
-    found: dict[int, dict[str, str]] = {}
+    found: dict[int, dict[str, list[HeldOutGame]]] = {}
     for round in evaluations(path):
-        played = {c: _bits(won) for c, won in outcomes(path, round, record).items() if won}
+        played = {c: own for c, own in games(path, round, record).items() if own}
         found |= {round: played} if played else {}
     return found
 
@@ -147,8 +174,12 @@ def _suspected(result: RoundResult) -> tuple[str, ...]:
     return tuple(one.client for one in result.excluded if one.kind == "suspected")
 
 
-def _bits(won: Sequence[bool]) -> str:
-    return "".join("1" if game else "0" for game in won)
+def _bits(played: Sequence[HeldOutGame]) -> str:
+    return "".join("1" if game.success else "0" for game in played)
+
+
+def _digest(played: Sequence[HeldOutGame]) -> str:
+    return digest_of([game[:2] for game in played])[:16]
 
 
 def _read(root: Path, key: str) -> Found | None:

@@ -113,6 +113,14 @@ def gather(jobs: Sequence[Job], results: Mapping[str, Found]) -> dict[str, dict[
     return arms
 
 
+def worlds_of(jobs: Sequence[Job]) -> dict[str, dict[str, str]]:
+    """Arm -> client -> environment."""
+    worlds: dict[str, dict[str, str]] = {}
+    for job in jobs:
+        worlds.setdefault(job.arm, {}).update({one.name: one.env for one in job.config.clients})
+    return worlds
+
+
 def _combine(parts: Sequence[tuple[Job, Found]]) -> SeedResult:
     results = [part for _, part in parts]
     rounds = sorted({round for part in results for round in part.curve})
