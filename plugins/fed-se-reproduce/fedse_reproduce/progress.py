@@ -1,5 +1,6 @@
 """How far the experiments of a table are, by what they have on disk, and how long they take."""
 
+import shlex
 import shutil
 import sys
 import threading
@@ -121,7 +122,7 @@ def do_all(plan: Plan, todo: Sequence[Job], root: Path) -> dict[str, Found]:
     except KeyboardInterrupt:
         raise Interrupted(
             "stopped; finished experiments and committed rounds are kept",
-            hint="the same command continues from there",
+            hint=f"it continues with: {shlex.join(['fedse', *sys.argv[1:]])}",
         ) from None
 
 

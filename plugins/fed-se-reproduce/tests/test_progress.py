@@ -77,9 +77,10 @@ def test_what_is_done_is_told_before_it_is_done(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(progress, "do_jobs", no_jobs)
+    monkeypatch.setattr("sys.argv", ["fedse", "reproduce", "one-world", "--out", "my runs"])
     with pytest.raises(Interrupted) as stopped:
         reproduce.make("one-world", range(1), tmp_path, quick=True, jobs=2)
-    assert stopped.value.hint == "the same command continues from there"
+    assert stopped.value.hint == "it continues with: fedse reproduce one-world --out 'my runs'"
     told = capsys.readouterr().err
     count, rounds = len({key_of(job) for job in JOBS}), 6 * JOBS[0].config.run.rounds
     # 120 and 142 CPU seconds in docs/results.md, on two cores.
