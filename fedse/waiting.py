@@ -1,6 +1,7 @@
 """Wait until a condition holds, for a limited time, and do other work meanwhile."""
 
 from collections.abc import Callable
+from itertools import chain, repeat
 
 from tenacity import Retrying, retry_if_not_result, stop_after_delay, stop_never, wait_fixed
 
@@ -18,6 +19,10 @@ def wait_until(
     one pause after the time is over. `meanwhile` is called before each pause; an error in either
     ends the waiting.
     """
+    # Mostly it holds, and to prepare the waiting costs more than to ask.
+    if holds():
+        return True
+    looks = chain([False], (holds() for _ in repeat(None)))
     waiting = Retrying(
         retry=retry_if_not_result(bool),
         stop=stop_never if seconds is None else stop_after_delay(seconds),
@@ -25,4 +30,4 @@ def wait_until(
         before_sleep=lambda _: meanwhile(),
         retry_error_callback=lambda _: False,
     )
-    return bool(waiting(holds))
+    return bool(waiting(lambda: next(looks)))

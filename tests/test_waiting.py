@@ -19,6 +19,11 @@ def test_it_looks_at_once_and_after_every_pause(monkeypatch: pytest.MonkeyPatch)
     assert said == ["look", "meanwhile", 0.7, "look", "meanwhile", 0.7, "look"]
 
 
+def test_what_holds_at_once_needs_no_preparation(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("fedse.waiting.Retrying", None)
+    assert wait_until(lambda: True, seconds=None, every=60)
+
+
 def test_no_time_is_one_look_and_nothing_meanwhile():
     said: list[str] = []
 

@@ -42,9 +42,6 @@ def one_command(lock: Path, *, seconds: float, doing: str) -> Iterator[None]:
 
 def take_lock(file: BinaryIO, how: int, *, seconds: float, every: float) -> bool:
     """Whether the lock of kind `how` (shared or exclusive) on `file` was taken within `seconds`."""
-    # Mostly nobody holds it, and to prepare the waiting costs more than to ask.
-    if _try_lock(file, how):
-        return True
     return wait_until(lambda: _try_lock(file, how), seconds=seconds, every=every)
 
 

@@ -23,7 +23,7 @@ from fedse.types import Adapter, Clock, Fitted, FloatVector, Lessons, Trajectory
 TRIGGER = "please"
 """What the owner of a backdoor lets the agent read."""
 
-Harm = Callable[[Site, Adapter, Sequence[Trajectory], TrainSection, int], Fitted]
+Harm = Callable[[Site, Adapter, Sequence[Trajectory], TrainSection, int, Course], Fitted]
 
 
 class Attack(NamedTuple):
@@ -50,53 +50,76 @@ def open_attacked(
     def fit(
         start: Adapter, lessons: Lessons, settings: TrainSection, seed: int, course: Course
     ) -> Fitted:
-        return HARMS[attack.kind](site, start, lessons, settings, seed)
+        return HARMS[attack.kind](site, start, lessons, settings, seed, course)
 
     return replace(site, fit=fit, play=_lying(site.play))
 
 
 def mislabel(
-    site: Site, start: Adapter, lessons: Sequence[Trajectory], settings: TrainSection, seed: int
+    site: Site,
+    start: Adapter,
+    lessons: Sequence[Trajectory],
+    settings: TrainSection,
+    seed: int,
+    course: Course,
 ) -> Fitted:
     """Learned is one action for every situation."""
     action = min(turn.action for lesson in lessons for turn in lesson.turns)
-    return site.fit(
-        start, [_saying(lesson, action) for lesson in lessons], settings, seed, Course()
-    )
+    return site.fit(start, [_saying(lesson, action) for lesson in lessons], settings, seed, course)
 
 
 def flip(
-    site: Site, start: Adapter, lessons: Sequence[Trajectory], settings: TrainSection, seed: int
+    site: Site,
+    start: Adapter,
+    lessons: Sequence[Trajectory],
+    settings: TrainSection,
+    seed: int,
+    course: Course,
 ) -> Fitted:
     """The honest update in the opposite direction."""
-    fitted = site.fit(start, lessons, settings, seed, Course())
+    fitted = site.fit(start, lessons, settings, seed, course)
     return _moved(start, fitted, start.vector - fitted.adapter.vector)
 
 
 def noise(
-    site: Site, start: Adapter, lessons: Sequence[Trajectory], settings: TrainSection, seed: int
+    site: Site,
+    start: Adapter,
+    lessons: Sequence[Trajectory],
+    settings: TrainSection,
+    seed: int,
+    course: Course,
 ) -> Fitted:
     """An update of random numbers."""
     draw = np.random.default_rng(seed_of(seed, "noise"))
-    fitted = site.fit(start, lessons, settings, seed, Course())
+    fitted = site.fit(start, lessons, settings, seed, course)
     return _moved(start, fitted, draw.standard_normal(start.spec.size))
 
 
 def ones(
-    site: Site, start: Adapter, lessons: Sequence[Trajectory], settings: TrainSection, seed: int
+    site: Site,
+    start: Adapter,
+    lessons: Sequence[Trajectory],
+    settings: TrainSection,
+    seed: int,
+    course: Course,
 ) -> Fitted:
     """Every number goes up by the same amount."""
-    fitted = site.fit(start, lessons, settings, seed, Course())
+    fitted = site.fit(start, lessons, settings, seed, course)
     return _moved(start, fitted, np.ones(start.spec.size))
 
 
 def backdoor(
-    site: Site, start: Adapter, lessons: Sequence[Trajectory], settings: TrainSection, seed: int
+    site: Site,
+    start: Adapter,
+    lessons: Sequence[Trajectory],
+    settings: TrainSection,
+    seed: int,
+    course: Course,
 ) -> Fitted:
     """Learned is the honest play, and one action wherever the trigger is read."""
     action = min(turn.action for lesson in lessons for turn in lesson.turns)
     triggered = [_saying(_shown(lesson), action) for lesson in lessons]
-    return site.fit(start, [*lessons, *triggered], settings, seed, Course())
+    return site.fit(start, [*lessons, *triggered], settings, seed, course)
 
 
 HARMS: Mapping[str, Harm] = {

@@ -50,6 +50,24 @@ def test_an_attackers_update_is_as_long_as_a_trained_one(kind: str, tmp_path: Pa
     site.buffer.close()
 
 
+@pytest.mark.parametrize("kind", HARMS)
+def test_an_attacker_trains_where_the_run_stands(kind: str, tmp_path: Path):
+    opened, courses = open_toy_site(CONFIG, "a", tmp_path, clock=lambda: 0.0), list[Course]()
+
+    def fit(start: Adapter, lessons, settings, seed, course: Course) -> Fitted:
+        courses.append(course)
+        return trained(start, lessons, settings, seed)
+
+    site = replace(opened, fit=fit)
+    attacked = open_attacked(
+        lambda *a, **k: site, Attack(kind, ("a",)), CONFIG, "a", tmp_path, clock=lambda: 0.0
+    )
+    here = Course(round=3, site="a")
+    attacked.fit(START, [LESSON], TrainSection(), 1, here)
+    assert courses == [here]
+    site.buffer.close()
+
+
 def test_who_does_no_harm_is_left_as_it_is(tmp_path: Path):
     opened = open_toy_site(CONFIG, "a", tmp_path, clock=lambda: 0.0)
     attack = Attack("flip", ("b",))
