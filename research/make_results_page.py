@@ -1,12 +1,13 @@
-"""Write docs/results.md and its figures from the result files of `fedse reproduce`.
+"""Write docs/results.md, its figures and the table of README.md from the result files.
 
 `python -m research.make_results_page docs` reads expected/TABLE.json of fedse_reproduce,
-which `fedse reproduce TABLE` wrote. The figures need `pip install vl-convert-python`; with --text
-only the page is written.
+which `fedse reproduce TABLE` wrote, and the files that research/verdicts.py names. The figures need
+`pip install vl-convert-python`; with --text they are not drawn.
 """
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,16 @@ from fedse_reproduce.tell import markdown
 from research import leakage_section, protection_section, smollm2_section
 from research.measure_transfer import markdown as matrix
 from research.vega import BLUE, GREY, SCHEMA, VERMILLION, svg_of
+from research.verdicts import (
+    Verdict,
+    as_json,
+    difference_chart,
+    opening,
+    read_measured,
+    success_chart,
+    verdicts,
+    with_table,
+)
 
 TRANSFER = Path(__file__).parents[1] / "docs" / "results" / "transfer.json"
 
@@ -27,11 +38,16 @@ def main() -> None:
     parser.add_argument("docs", type=Path)
     parser.add_argument("--text", action="store_true", help="no figures")
     options = parser.parse_args()
-    results = read()
-    reading = (options.docs / "results" / "reading.txt").read_text()
-    (options.docs / "results.md").write_text(page(results, reading))
+    results, folder = read(), options.docs / "results"
+    rows = verdicts(results, read_measured())
+    (folder / "verdicts.json").write_text(as_json(rows))
+    (options.docs / "results.md").write_text(
+        page(results, rows, (folder / "reading.txt").read_text())
+    )
+    readme = options.docs.parent / "README.md"
+    readme.write_text(with_table(readme.read_text(), rows))
     if not options.text:
-        draw(results, options.docs / "results")
+        draw(results, rows, folder)
 
 
 def read() -> dict[str, TableResult]:
@@ -39,9 +55,9 @@ def read() -> dict[str, TableResult]:
     return {name: result for name in TABLES if (result := expected(name))}
 
 
-def page(results: dict[str, TableResult], reading: str) -> str:
-    """The whole page: what it means, written by a person, then every table and figure."""
-    parts = [reading]
+def page(results: dict[str, TableResult], rows: Sequence[Verdict], reading: str) -> str:
+    """The whole page: the verdicts, what they mean, written by a person, then every table."""
+    parts = [opening(rows) + reading] if rows else [reading]
     for name, result in results.items():
         section = markdown(result)
         head, _, rest = section.partition("\n\n")
@@ -71,7 +87,9 @@ LETTER = 5.6
 """Pixels that a letter of a label takes, on average."""
 
 
-def draw(results: dict[str, TableResult], folder: Path) -> None:
+def draw(results: dict[str, TableResult], rows: Sequence[Verdict], folder: Path) -> None:
+    (folder / "verdicts-success.svg").write_text(svg_of(success_chart(rows)))
+    (folder / "verdicts-difference.svg").write_text(svg_of(difference_chart(rows)))
     for name, result in results.items():
         (folder / f"{name}.svg").write_text(svg_of(figure(result)))
     if smollm2_section.FOUND.is_file():

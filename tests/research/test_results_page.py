@@ -13,13 +13,16 @@ from fedse_reproduce.tables import arms_of
 from research import leakage_section
 from research.leakage_section import over_seeds
 from research.make_results_page import page, read
+from research.verdicts import as_json, read_measured, verdicts
 
 DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_the_page_is_made_from_the_result_files():
-    reading = (DOCS / "results" / "reading.txt").read_text()
-    assert (DOCS / "results.md").read_text() == page(read(), reading)
+    reading, results = (DOCS / "results" / "reading.txt").read_text(), read()
+    rows = verdicts(results, read_measured())
+    assert (DOCS / "results.md").read_text() == page(results, rows, reading)
+    assert (DOCS / "results" / "verdicts.json").read_text() == as_json(rows)
 
 
 def test_every_table_is_published_with_all_its_arms_and_seeds():
@@ -49,10 +52,10 @@ def test_what_a_reply_gives_away_is_left_out_until_it_is_measured(
     rows = [cell("actions", seed, auc=0.7, tpr=0.1, typed=4.0, seen=1.0) for seed in (1, 2)]
     before = {"arm": "before", "seed": 1, "won": [1, 10]}
     monkeypatch.setattr(leakage_section, "FOUND", tmp_path / "leakage-table.json")
-    assert "What a reply gives away" not in page({}, "")
+    assert "What a reply gives away" not in page({}, [], "")
     found = {"settings": settings, "rows": [before, *rows]}
     leakage_section.FOUND.write_text(json.dumps(found))
-    written = page({}, "")
+    written = page({}, [], "")
     # 0.1 / sqrt(2) to either side; the share recognised is that of the attack which finds most.
     told = "0.700 (0.629-0.771) | 0.110 (0.039-0.181) | 4.0 (3.9-4.1) | 1.0 (0.9-1.1)"
     assert f"| action tokens | {told} | 0.150 (0.052-0.360) |" in written
