@@ -7,8 +7,6 @@ from typing import NamedTuple
 import pytest
 
 from fedse.cli.app import build_app
-from research.make_results_page import read
-from research.verdicts import SMALL, read_measured, readme_table, verdicts, with_table
 from tests.docs.test_reference import can_be_typed
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -106,15 +104,6 @@ def test_the_readme_repeats_published_figures_and_verdicts():
     assert [row for row in rows if row in told] == told
     pooled = published("related").success["in one place"]
     assert f"training in one place on everybody's episodes reached {pooled}" in README
-
-
-def test_the_readme_has_the_table_that_the_results_page_begins_with():
-    """Made by: python -m research.make_results_page docs"""
-    rows = verdicts(read(), read_measured())
-    assert f"\n\n{readme_table(rows)}\n\n" in README
-    assert with_table(README, rows) == README
-    of_one_model = {row.model for row in rows if row.first_screen} == {SMALL}
-    assert (f"Every figure here is from a model of {SMALL}" in README) == of_one_model
 
 
 def test_its_commands_can_be_typed():
