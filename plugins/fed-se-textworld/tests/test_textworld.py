@@ -59,13 +59,11 @@ def test_is_an_environment_with_an_expert() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("split", ["train", "test"])
-@pytest.mark.parametrize("prompt", ["full", "short"])
-@pytest.mark.parametrize("game", GAMES)
-def test_the_solution_solves_every_task_as_published(game: str, prompt: str, split: str) -> None:
-    env = TextWorld(games=game, prompt=prompt, tasks_per_kind=[20, 20])
-    assert all(played(env, task)[0].success for task in env.tasks(split))
-    assert len(env.tasks(split)) == 20
+def test_the_solution_solves_every_task_as_published() -> None:
+    env = TextWorld(games=GAMES, prompt="short", tasks_per_kind=[6, 6])
+    for split in ("train", "test"):
+        assert len(env.tasks(split)) == 6 * len(GAMES)
+        assert all(played(env, task)[0].success for task in env.tasks(split))
 
 
 def test_what_shows_nothing_new_and_leads_back_is_not_in_a_solution() -> None:
