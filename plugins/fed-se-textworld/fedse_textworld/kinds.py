@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from fedse import ConfigError, Task
 from fedse.envs import Split, wrong_option
 from fedse_textworld.simulator import problem_of, seeds_of
-from fedse_textworld.solutions import is_about, parted, solve, texts_read
+from fedse_textworld.solutions import has_word, parted, solve, texts_read, words_of
 
 GAMES = (
     "arithmetic",
@@ -92,9 +92,12 @@ def _numbers(kind: Kind, split: Split, count: int, length: Length) -> tuple[int,
     as an earlier one."""
     distinct: dict[object, int] = {}
     for number in seeds_of(kind.game, split):
+        text = words_of(kind.game, kind.params, split, number)
+        if not text or not all(has_word(text, word) for word in kind.words):
+            continue
         solution = solve(kind.game, kind.params, split, number)
         made, to_do = parted(solution, length.left)
-        if is_about(solution, kind.words) and len(to_do) <= length.most:
+        if len(to_do) <= length.most:
             actions = tuple(move.action for move in to_do)
             distinct.setdefault((solution.task, to_do[0].before, texts_read(made), actions), number)
         if len(distinct) == count:

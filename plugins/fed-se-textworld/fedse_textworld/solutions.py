@@ -81,18 +81,18 @@ def texts_read(moves: Iterable[Move]) -> tuple[str, ...]:
     return tuple({m.action: m.told for m in moves if m.action.startswith("read ")}.values())
 
 
-def is_about(solution: Solution, words: Iterable[str]) -> bool:
-    """Whether there is a solution, with every one of the words, and with none after `not`.
+@lru_cache(maxsize=20_000)
+def words_of(game: str, params: str, split: Split, seed: int) -> str:
+    """The actions of a solution, what it reads, and the names of its rooms; empty = no solution.
 
-    They are looked for in its actions, in what it reads, and in the names of the rooms.
+    Kept for longer than the solution, which takes much more room.
     """
-    actions = (move.action for move in solution.moves)
-    rooms = (room for move in solution.moves for room in _ROOM.findall(move.before))
-    text = "\n".join([*actions, *texts_read(solution.moves), *rooms])
-    return bool(solution.moves) and all(_has(text, word) for word in words)
+    moves = solve(game, params, split, seed).moves
+    rooms = dict.fromkeys(room for move in moves for room in _ROOM.findall(move.before))
+    return "\n".join([*(move.action for move in moves), *texts_read(moves), *rooms])
 
 
-def _has(text: str, word: str) -> bool:
+def has_word(text: str, word: str) -> bool:
     """Whether the word is in the text; with `not` before it, whether it is not."""
     found = re.search(rf"\b{re.escape(word.removeprefix(NOT))}\b", text)
     return bool(found) != word.startswith(NOT)
