@@ -27,8 +27,8 @@ from fedse_textworld import simulator
 from fedse_textworld.env import TextWorld
 from fedse_textworld.kinds import GAMES
 
-Player = Callable[[TextWorld, list[str]], str]
-"""From the world and all it has told to the next action."""
+Player = Callable[[TextWorld, list[str], list[str]], str]
+"""From the world, all it has told and all that was done to the next action."""
 
 
 def cpu_seconds() -> float:
@@ -38,21 +38,22 @@ def cpu_seconds() -> float:
 
 
 def chance(random: Random) -> Player:
-    return lambda world, told: random.choice(world.actions())
+    return lambda world, told, done: random.choice(world.actions())
 
 
-def repeat(world: TextWorld, told: list[str]) -> str:
-    """The first phrase of the newest text that can be done as it stands; else the first action."""
+def repeat(world: TextWorld, told: list[str], done: list[str]) -> str:
+    """The first phrase of the newest text that is possible as it stands and was not done before;
+    else the first possible action."""
     possible = {action.casefold() for action in world.actions()}
     for text in reversed(told):
         for phrase in re.split(r"[;:,.'\n]+", text.casefold()):
             words = " ".join(word for word in phrase.split() if word != "the")
-            if words in possible:
+            if words in possible and (text == told[-1] or words not in done):
                 return words
     return world.actions()[0]
 
 
-def expert(world: TextWorld, told: list[str]) -> str:
+def expert(world: TextWorld, told: list[str], done: list[str]) -> str:
     return world.expert()
 
 
@@ -60,13 +61,13 @@ def play(world: TextWorld, player: Player, seen: list[int]) -> list[tuple[Step, 
     """The end of every held-out task and the number of its turns."""
     ends = []
     for task in world.tasks("test"):
-        step, told = world.reset(task, seed=0), list[str]()
-        turns = 0
+        step, told, done = world.reset(task, seed=0), list[str](), list[str]()
         while not step.done:
             told.append(step.observation)
             seen.append(len(world.actions()))
-            step, turns = world.step(player(world, told)), turns + 1
-        ends.append((step, turns))
+            done.append(player(world, told, done))
+            step = world.step(done[-1])
+        ends.append((step, len(done)))
     return ends
 
 
