@@ -29,6 +29,7 @@ PACKAGES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     ENVS: {
         "fed-se-agents": ("program",),
         "fed-se-bridges": ("agentgym", "gymnasium", "mcp", "openenv"),
+        "fed-se-bridges[reasoning]": ("reasoning-gym",),
         "fed-se-textworld": ("textworld",),
         "fed-se-worlds": ("babyai", "textcraft", "webshop"),
     },
