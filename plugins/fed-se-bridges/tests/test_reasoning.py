@@ -1,4 +1,10 @@
-"""Data sets of reasoning-gym: one question, one answer, scored by the data set."""
+"""Data sets of reasoning-gym: one question, one answer, scored by the data set.
+
+Where the package is not installed, a stand-in has its one data set.
+"""
+
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -6,12 +12,15 @@ from fedse.envs.base import make_env
 from fedse.envs.conformance.check import check_env
 from fedse.errors import ConfigError
 from tests.envs.kept import assert_all_kept
-from tests.needs import optional
 
 NAME = "reasoning-gym"
 SUMS = {"dataset": "chain_sum", "dataset_options": {"max_terms": 3}, "test_tasks": 5}
 
-pytestmark = optional("reasoning_gym")
+
+@pytest.fixture(autouse=True)
+def reasoning_gym(monkeypatch: pytest.MonkeyPatch) -> None:
+    if find_spec("reasoning_gym") is None:
+        monkeypatch.syspath_prepend(Path(__file__).parent / "stand_in")
 
 
 def test_keeps_every_promise() -> None:
