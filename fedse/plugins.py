@@ -33,7 +33,7 @@ PACKAGES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "fed-se-textworld": ("textworld",),
         "fed-se-worlds": ("babyai", "textcraft", "webshop"),
     },
-    COMMANDS: {"fed-se-reproduce": ("reproduce",)},
+    COMMANDS: {"fed-se-reproduce": ("reproduce", "sweep")},
     EXPORTS: {"fed-se-inspect": ("inspect",)},
     TRACKERS: {
         f"fed-se-trackers[{name}]": (name,)

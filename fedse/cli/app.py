@@ -48,6 +48,7 @@ VERBS = {
         "export results last --out results.json",
     ),
     "reproduce": ("Reproduce a table of the docs, with its seeds.", "reproduce main --quick"),
+    "sweep": ("Compare settings over several seeds.", "sweep demo --grid run.rounds=2,4"),
     "gc": ("Delete adapters and leftovers that nothing needs.", "gc last --rounds 5"),
     "ledger": ("Verify or show the signed record of every round.", "ledger verify last"),
     "doctor": ("Check whether this machine is ready, and what is missing.", "doctor my.toml"),

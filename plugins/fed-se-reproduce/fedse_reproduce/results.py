@@ -221,12 +221,12 @@ def gaps(result: TableResult) -> dict[Gap, GapClosed]:
     """The gaps of the table whose three arms were done, all games together."""
     asked = [gap for gap in TABLES[result.table].gaps if {*gap} <= {*result.arms}]
     return {
-        gap: gap_closed(*(_all_games(result, arm) for arm in gap), seed=BOOTSTRAP_SEED)
+        gap: gap_closed(*(all_games(result, arm) for arm in gap), seed=BOOTSTRAP_SEED)
         for gap in asked
     }
 
 
-def _all_games(result: TableResult, arm: str) -> Blocks:
+def all_games(result: TableResult, arm: str) -> Blocks:
     """Per seed the games of all clients, one after another."""
     groups = _blocks(result, arm).values()
     return [[won for block in blocks for won in block] for blocks in zip(*groups, strict=True)]

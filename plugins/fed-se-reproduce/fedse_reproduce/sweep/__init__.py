@@ -1,0 +1,1 @@
+"""`fedse sweep`: one experiment under many settings and seeds."""
