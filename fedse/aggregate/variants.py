@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, NamedTuple, TypeVar
+from inspect import signature
+from typing import Generic, NamedTuple, TypeVar, cast
 
 from pydantic import BaseModel
 
@@ -71,3 +72,11 @@ def stateless(merge: Merge) -> MakeAggregator:
 AGGREGATES: Mapping[str, MakeAggregator] = Variants(
     plugins.AGGREGATES, {"mean": stateless(mean), "weighted": stateless(weighted)}
 )
+
+
+def aggregator_of(settings: AggregateSection) -> Aggregator:
+    """The aggregator of these settings; a name may also stand for a plain merge function."""
+    named: MakeAggregator | Merge = AGGREGATES[settings.type]
+    is_merge = "votes" in signature(named).parameters
+    make = stateless(cast(Merge, named)) if is_merge else cast(MakeAggregator, named)
+    return make(settings)

@@ -118,6 +118,20 @@ def test_the_options_of_a_variant_are_its_own(tmp_path: Path, nth: str):
         assert list(run.results())[-1].voters == ("a", "b")
 
 
+@pytest.mark.parametrize("kind", ["mean", "weighted"])
+def test_a_merge_function_is_named_by_its_module(tmp_path: Path, kind: str):
+    """As environments, losses and select rules are; with the bits of the built-in name."""
+    found = []
+    for name in (kind, f"fedse.aggregate.merge:{kind}"):
+        text = TEXT.replace("sample-short", "success").replace("sample-first", name)
+        config = parse_config(text.replace("sample-coin", "fedse.testing:CoinWorld"), "file")
+        with Run(tmp_path / name[:9], config, toy_spec(), clock=time.time) as run:
+            run_local(run, open_site=open_toy_site)
+            found.append([result.after for result in run.results()])
+    assert found[0] == found[1]
+    assert len({*found[0]}) == 2
+
+
 @pytest.mark.usefixtures("installed")
 def test_a_loss_gets_as_many_failures_as_it_asks_for(tmp_path: Path):
     """The toy trainer takes one step per lesson, failures included."""
