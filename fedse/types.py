@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from math import prod
-from typing import Literal, NamedTuple, TypeVar, overload
+from operator import not_
+from typing import Annotated, Literal, NamedTuple, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 Split = Literal["train", "test"]
 Purpose = Literal["train", "validation", "home", "test"]
@@ -62,10 +63,7 @@ class Task(Record):
 
 
 class Lazy(Sequence[V]):
-    """`make(place)` for every place, each made when it is looked at.
-
-    The last `remembered` of them are not made again.
-    """
+    """`make(place)` for every place, when it is looked at; the last `remembered` are kept."""
 
     def __init__(self, length: int, make: Callable[[int], V], *, remembered: int = 0) -> None:
         self._length = length
@@ -96,6 +94,8 @@ class Turn(Record):
     """Tokens the model sampled, its end token included; the only ones learned from."""
     learned: bool = True
     """Whether the action is learned from; false if the agent added something private of its own."""
+    log_chances: Annotated[tuple[float, ...], Field(exclude_if=not_)] = ()
+    """Of the tokens of `action_ids` when they were drawn, at temperature 1; empty = not known."""
 
 
 class Trajectory(Record):
@@ -124,8 +124,7 @@ class Trajectory(Record):
 
     @property
     def loss_mask(self) -> tuple[bool, ...]:
-        """True exactly for the tokens the agent sampled (the paper's loss: thought and action).
-        Tokens of an action that is not `learned` are an exception: for them it is false."""
+        """True exactly for the tokens of what the agent said, if that is learned (paper: all)."""
         mask: list[bool] = []
         for turn in self.turns:
             mask += [False] * len(turn.context_ids) + [turn.learned] * len(turn.action_ids)
@@ -166,8 +165,7 @@ class AdapterSpec(Record):
 
     @property
     def identity(self) -> str:
-        """Equal if adapters may be merged: same base weights and layout, whatever the base is
-        called."""
+        """Equal if adapters may be merged: same base weights and layout, under whatever name."""
         return digest_of(self.model_dump(mode="json", exclude={"base"}))
 
     @property
@@ -258,6 +256,10 @@ class ClientStats(Record):
     """Replies in which the environment found no action."""
     cut: int = 0
     """Replies as long as rollout.new_tokens allows, so most likely cut off."""
+    groups: int = 0
+    """Tasks played more than once, if the loss compares games of one task."""
+    mixed: int = 0
+    """Of these, the tasks whose games had different rewards."""
     added: int = 0
     """Successful episodes that were new to the buffer."""
     buffered: int = 0
@@ -267,8 +269,7 @@ class ClientStats(Record):
     steps: int = 0
     eval_played: int = 0
     eval_succeeded: int = 0
-    """Successes in tasks that no client has, with the adapter the client was sent, before
-    training."""
+    """Successes in tasks that no client has, with the adapter it was sent, before training."""
     home_played: int = 0
     home_succeeded: int = 0
     """The same in the client's own tasks that it does not learn from."""

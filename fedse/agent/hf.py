@@ -13,12 +13,13 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from fedse.agent.loaded import load_base
-from fedse.agent.policy import Dialogue, Reply
+from fedse.agent.policy import DECIMALS, Dialogue, Reply
 from fedse.agent.prompt import tokens_so_far
 from fedse.agent.shape import Shape, ShapeKeeper
 from fedse.types import Adapter, AdapterSpec
 
 Ids = tuple[int, ...]
+LogChances = tuple[float, ...]
 
 
 class Engine:
@@ -53,7 +54,11 @@ class _Memory(NamedTuple):
 
 
 class HFPolicy:
-    """Samples from one adapter at one temperature; temperature 0 takes the likeliest token."""
+    """Samples from one adapter at one temperature; temperature 0 takes the likeliest token.
+
+    With `log_chances` a reply has those of its tokens, unless it had to keep a shape: then it was
+    drawn from another distribution than the model's.
+    """
 
     keeps_shapes = True
 
@@ -66,8 +71,9 @@ class HFPolicy:
         context: int,
         new_tokens: int,
         to_the_end: bool = False,
+        log_chances: bool = False,
     ) -> None:
-        self.name, self._to_the_end = adapter.digest, to_the_end
+        self.name, self._to_the_end, self._told = adapter.digest, to_the_end, log_chances
         self._engine, self._adapter = engine, adapter
         self._temperature, self._context, self._new_tokens = temperature, context, new_tokens
         self._memory: _Memory | None = None
@@ -85,13 +91,13 @@ class HFPolicy:
             return replies
         shapes = [dialogues[i].shape for i in fits]
         drawn = self._sample([past[i] for i in fits], [given[i] for i in fits], shapes, seed=seed)
-        for i, action in zip(fits, drawn, strict=True):
-            replies[i] = Reply(self._engine.encoder.text(action), given[i], action)
+        for i, action, chances in zip(fits, *drawn, strict=True):
+            replies[i] = Reply(self._engine.encoder.text(action), given[i], action, chances)
         return replies
 
     def _sample(
         self, past: list[Ids], given: list[Ids], shapes: list[Shape | None], *, seed: int
-    ) -> list[Ids]:
+    ) -> tuple[list[Ids], list[LogChances]]:
         memory = self._recall(past)
         if memory is None:
             given_now = [p + g for p, g in zip(past, given, strict=True)]
@@ -108,14 +114,18 @@ class HFPolicy:
             logits_B_V = self._forward(block, attention, cache)
             for row, allowed_V in keeper.allowed().items():
                 logits_B_V[row, torch.from_numpy(~allowed_V)] = -torch.inf
-            block = drawn.take(self._draw(logits_B_V, random), end)
+            token_B = self._draw(logits_B_V, random)
+            if self._told:
+                drawn.note(log_chances_of(token_B, logits_B_V))
+            block = drawn.take(token_B, end)
         # A row's last token is fed too, or its keys would be missing in the next turn.
         attention = torch.cat([attention, block.attention_B_T], dim=1)
         self._forward(block, attention, cache)
         actions = [tuple(ids) for ids in drawn.ids]
         rows = [p + g + a for p, g, a in zip(past, given, actions, strict=True)]
         self._memory = _Memory(rows, cache, attention)
-        return actions
+        chances = zip(drawn.log_chances, shapes, strict=True)
+        return actions, [() if shape else tuple(own) for own, shape in chances]
 
     def _forward(self, block: "_Block", attention_B_T: Tensor, cache: Any) -> Tensor:
         positions_B_T = (attention_B_T.cumsum(dim=1) - 1).clamp(min=0)
@@ -158,7 +168,14 @@ class _Drawn:
     def __init__(self, keeper: ShapeKeeper, rows: int, most: int) -> None:
         self._keeper, self._most = keeper, most
         self.ids: list[list[int]] = [[*keeper.forced(row)[:most]] for row in range(rows)]
+        self.log_chances: list[list[float]] = [[] for _ in range(rows)]
+        """Of what was drawn, not of what a shape forced; none unless they are noted."""
         self.unfinished = torch.tensor([len(ids) < most for ids in self.ids])
+
+    def note(self, chances_B: Tensor) -> None:
+        """The log-probability of the token that each unfinished row is about to take."""
+        for row in self.unfinished.nonzero().flatten().tolist():
+            self.log_chances[row].append(round(float(chances_B[row]), DECIMALS))
 
     def take(self, token_B: Tensor, end: int | None) -> "_Block":
         """Each unfinished row has its token and what follows from it; `end` ends a row."""
@@ -172,6 +189,11 @@ class _Drawn:
             self.ids[row] += new[row]
             self.unfinished[row] = token != end and len(self.ids[row]) < self._most
         return _left_padded(new) if max(map(len, new)) > 1 else block
+
+
+def log_chances_of(token_B: Tensor, logits_B_V: Tensor) -> Tensor:
+    """Of each row's token, at temperature 1."""
+    return torch.log_softmax(logits_B_V.double(), dim=-1).gather(1, token_B[:, None])[:, 0]
 
 
 class _Block(NamedTuple):

@@ -10,6 +10,10 @@ Beat = Callable[[], None]
 """Called whenever work has come a step further, so that a process that hangs can be noticed."""
 
 
+DECIMALS = 6
+"""Of a log-probability that is stored; more would be noise in float32."""
+
+
 def no_beat() -> None:
     """Nobody watches."""
 
@@ -42,6 +46,8 @@ class Reply(NamedTuple):
     text: str
     context_ids: tuple[int, ...] = ()
     action_ids: tuple[int, ...] = ()
+    log_chances: tuple[float, ...] = ()
+    """Of each token of `action_ids`, at temperature 1; empty = not asked for, or not known."""
 
 
 class Policy(Protocol):

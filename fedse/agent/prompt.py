@@ -96,7 +96,8 @@ class Encoder:
         for turn in episode.turns:
             context = self.context(Dialogue(system, tuple(turns), turn.observation))
             action = turn.action_ids if sampled else self.action(turn.action)
-            ids = {"context_ids": context, "action_ids": action}
+            # Under other tokens than it was drawn after, an action has another chance.
+            ids = {"context_ids": context, "action_ids": action, "log_chances": ()}
             turns.append(turn.model_copy(update=ids))
         return episode.model_copy(update={"turns": tuple(turns)})
 

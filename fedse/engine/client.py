@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import httpx
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
+from fedse.agent.policy import DECIMALS
 from fedse.agent.shape import Shape, structured_outputs
 from fedse.config.hardware import EngineSection
 from fedse.errors import ConfigError, RunError
@@ -41,6 +42,8 @@ class Sampling(NamedTuple):
     """Always draw new_tokens tokens: equal work for a benchmark."""
     shape: Shape | None = None
     """What the tokens must spell."""
+    log_chances: bool = False
+    """Whether those of the tokens are asked for."""
 
 
 class Sampled(NamedTuple):
@@ -49,6 +52,8 @@ class Sampled(NamedTuple):
     ids: tuple[int, ...]
     weights: tuple[str, ...] = ()
     """Every version of the weights that was used; empty where the model's name identifies them."""
+    log_chances: tuple[float, ...] = ()
+    """Of each token, where they were asked for; the server's default is temperature 1."""
 
 
 class EngineClient:
@@ -96,7 +101,9 @@ class EngineClient:
             return None
         choice = self._accepted("/v1/completions", answer).json()["choices"][0]
         self._require_same(choice.get("prompt_token_ids"), prompt)
-        return Sampled(_token_ids(choice, self.url))
+        ids = _token_ids(choice, self.url)
+        told = (choice.get("logprobs") or {}).get("token_logprobs")
+        return Sampled(ids, log_chances=self._log_chances(told, ids, how))
 
     def prompt_logprobs(self, model: str, prompt: Sequence[int]) -> list[float]:
         """The log-probability of each token of `prompt` but the first, given those before it."""
@@ -116,7 +123,9 @@ class EngineClient:
         self._require_same(answer.get("prompt_token_ids"), prompt)
         choice = answer["choices"][0]
         versions = tuple(span["version"] for span in choice.get("weight_versions") or ())
-        return Sampled(_token_ids(choice, self.url), versions)
+        ids = _token_ids(choice, self.url)
+        told = [one["logprob"] for one in (choice.get("logprobs") or {}).get("content") or ()]
+        return Sampled(ids, versions, self._log_chances(told, ids, how))
 
     def load_lora(self, name: str, folder: str) -> None:
         """The adapter in `folder` answers to `name`; a name that is taken is refused."""
@@ -197,6 +206,20 @@ class EngineClient:
                 hint=f"fedse engine check EXPERIMENT --url {self.url}",
             )
 
+    def _log_chances(
+        self, told: Sequence[float] | None, ids: Sequence[int], how: Sampling
+    ) -> tuple[float, ...]:
+        """What was told, one number per token, if it was asked for."""
+        if not how.log_chances:
+            return ()
+        if told is None or len(told) != len(ids):
+            raise RunError(
+                f"the engine {self.url} returned {len(told or ())} log-probabilities for "
+                f"{len(ids)} tokens",
+                hint=f"fedse engine check EXPERIMENT --url {self.url}",
+            )
+        return tuple(round(float(one), DECIMALS) for one in told)
+
     def _accepted(self, path: str, answer: httpx.Response) -> httpx.Response:
         if answer.is_success:
             return answer
@@ -234,6 +257,7 @@ def _sampling(how: Sampling) -> dict[str, Any]:
         "min_p": 0.0,
         "repetition_penalty": 1.0,
         **({} if how.seed is None else {"seed": how.seed}),
+        **({"logprobs": 0} if how.log_chances else {}),
         **({} if how.shape is None else {"structured_outputs": structured_outputs(how.shape)}),
         **({"ignore_eos": True, "min_tokens": how.new_tokens} if how.to_the_end else {}),
     }

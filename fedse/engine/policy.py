@@ -28,11 +28,12 @@ class ServedPolicy:
         new_tokens: int,
         seeded: bool = False,
         to_the_end: bool = False,
+        log_chances: bool = False,
     ) -> None:
         self.name = adapter.digest
         self._engine, self._encoder, self._adapter = engine, encoder, adapter
         self._temperature, self._context, self._new_tokens = temperature, context, new_tokens
-        self._seeded, self._to_the_end = seeded, to_the_end
+        self._seeded, self._to_the_end, self._told = seeded, to_the_end, log_chances
         # Tokenizers are not thread-safe.
         self._encoding = threading.Lock()
 
@@ -52,7 +53,9 @@ class ServedPolicy:
             return None
         end_id, whole = self._encoder.end_id, self._to_the_end
         own = seed if self._seeded else None
-        how = Sampling(self._temperature, self._new_tokens, end_id, own, whole, dialogue.shape)
-        action = self._engine.sample(self._adapter, prompt, how).ids
+        # What has to keep a shape is drawn from another distribution than the model's.
+        told, shape = self._told and dialogue.shape is None, dialogue.shape
+        how = Sampling(self._temperature, self._new_tokens, end_id, own, whole, shape, told)
+        action, _, chances = self._engine.sample(self._adapter, prompt, how)
         with self._encoding:
-            return Reply(self._encoder.text(action), given, action)
+            return Reply(self._encoder.text(action), given, action, chances)

@@ -3,7 +3,16 @@
 from fedse.config.hardware import TrainerSection
 from fedse.config.training import TrainSection
 from fedse.course import Course
+from fedse.errors import TrainError
 from fedse.train.loss import FitContext, Loss
 from fedse.types import Adapter
 
-__all__ = ["Adapter", "Course", "FitContext", "Loss", "TrainSection", "TrainerSection"]
+__all__ = [
+    "Adapter",
+    "Course",
+    "FitContext",
+    "Loss",
+    "TrainError",
+    "TrainSection",
+    "TrainerSection",
+]

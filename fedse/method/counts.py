@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import log
 
+from fedse.method.lessons import groups_of, mixed_groups
 from fedse.types import ClientStats, Trajectory
 
 
@@ -25,6 +26,12 @@ def count_episodes(played: Sequence[Trajectory], *, new_tokens: int) -> ClientSt
         entropy=entropy(turn.action for turn in turns),
         distinct=distinct_share(played),
     )
+
+
+def count_groups(played: Sequence[Trajectory]) -> dict[str, int]:
+    """How many tasks were played more than once, and in how many of them rewards differ."""
+    several = [games for games in groups_of(played).values() if len(games) > 1]
+    return {"groups": len(several), "mixed": len(mixed_groups(played))}
 
 
 def entropy(actions: Iterable[str]) -> float:

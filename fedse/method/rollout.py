@@ -90,8 +90,13 @@ class _Episode:
             self.outcome, self.error = "broken", str(error)
 
 
-def choose_games(tasks: Sequence[Task], count: int, *, seed: int, record: str = "") -> list[Game]:
-    """`count` games over `tasks`: a shuffled pass over all of them, then another, as needed."""
+def choose_games(
+    tasks: Sequence[Task], count: int, *, seed: int, record: str = "", group: int = 1
+) -> list[Game]:
+    """`count` games over `tasks`: a shuffled pass over all of them, then another, as needed.
+
+    Each chosen task is played `group` times in a row, from the same beginning.
+    """
     if count and not tasks:
         raise EnvError(
             f"there is no task to play {count} games of",
@@ -99,9 +104,10 @@ def choose_games(tasks: Sequence[Task], count: int, *, seed: int, record: str = 
         )
     random = Random(seed)
     chosen: list[Task] = []
-    while len(chosen) < count:
+    while len(chosen) * group < count:
         chosen += random.sample(tasks, len(tasks))
-    return [Game(task, seed_of(seed, task.id, i), record) for i, task in enumerate(chosen[:count])]
+    games = [Game(task, seed_of(seed, task.id, i), record) for i, task in enumerate(chosen)]
+    return [game for game in games for _ in range(group)][:count]
 
 
 def rollout(
@@ -172,6 +178,7 @@ def _advance(episodes: Sequence[_Episode], policy: Policy, seed: int, beat: Beat
                 action=reply.text,
                 context_ids=reply.context_ids,
                 action_ids=reply.action_ids,
+                log_chances=reply.log_chances,
             )
         )
         episode.attempt("step", partial(episode.env.step, reply.text))

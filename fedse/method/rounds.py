@@ -7,13 +7,13 @@ Paper, one round: 1 reset to the global adapter, 2 explore, 3 filter, 4 accumula
 from collections.abc import Sequence
 
 from fedse.aggregate.merge import Vote, checked_vote
-from fedse.aggregate.variants import AGGREGATES, State
+from fedse.aggregate.variants import State, aggregator_of
 from fedse.committed import Exclusion
 from fedse.config.schema import Config
 from fedse.errors import AdapterRejected
 from fedse.events import Emit
-from fedse.method.counts import count_episodes
-from fedse.method.lessons import failures_for
+from fedse.method.counts import count_episodes, count_groups
+from fedse.method.lessons import failures_for, lessons_for, loss_in
 from fedse.method.rollout import choose_games, require_sound
 from fedse.method.select import select_lessons
 from fedse.method.site import Answer, Merged, Site, course_in
@@ -30,7 +30,7 @@ def client_round(
     played = explore(current, site, config, round=round, seed=seed, emit=emit)
     chosen = select_lessons(played, site, config, round=round)
     site.buffer.add(chosen, experiment=config.run.name)
-    lessons = site.buffer.lessons(config.run.name, round, config.buffer.history)
+    lessons = lessons_for(site.buffer, played, config, round=round)
     explored = site.timer()
 
     emit("train.started", client=site.client, round=round, lessons=len(lessons))
@@ -48,7 +48,9 @@ def client_round(
         "rollout_seconds": explored - started,
         "train_seconds": site.timer() - explored,
     }
-    stats = count_episodes(played, new_tokens=config.rollout.new_tokens).model_copy(update=learned)
+    counted = count_episodes(played, new_tokens=config.rollout.new_tokens)
+    compared = count_groups(played) if loss_in(config, round).fresh else {}
+    stats = counted.model_copy(update={**learned, **compared})
     return ClientUpdate(stats, fitted.adapter if fitted else None)
 
 
@@ -63,7 +65,8 @@ def explore(
     def progress(played: int, succeeded: int) -> None:
         emit("rollout.progress", client=site.client, round=round, played=played, won=succeeded)
 
-    games = choose_games(site.tasks("train"), episodes, seed=seed)
+    group = loss_in(config, round).group
+    games = choose_games(site.tasks("train"), episodes, seed=seed, group=group)
     played = site.play(
         games,
         site.make_env,
@@ -92,7 +95,7 @@ def server_round(
             votes.append(checked_vote(client, read, stats.buffered, current, settings))
         except AdapterRejected as rejection:
             excluded.append(Exclusion(client=client, kind="rejected", reason=str(rejection)))
-    aggregator = AGGREGATES[settings.type](settings)
+    aggregator = aggregator_of(settings)
     return Merged(
         *aggregator.apply(current, votes, moments or aggregator.init(current.spec)),
         voters=tuple(sorted(vote.client for vote in votes)),

@@ -68,7 +68,9 @@ class Redactor:
         return text.rpartition(turn.observation)
 
     def _turn(self, turn: Turn, plan: Redaction, shown: frozenset[str]) -> Turn:
-        changed: dict[str, object] = {"observation": plan.apply(turn.observation)}
+        shown_now = plan.apply(turn.observation)
+        # Among other words than it was said, an action has another chance.
+        changed: dict[str, object] = {"observation": shown_now, "log_chances": ()}
         given = self._given(turn)
         if self.encoder is None:
             changed |= {"context_ids": (), "action_ids": ()}

@@ -19,6 +19,8 @@ SPOKEN: Mapping[str, tuple[str, ...]] = {
 """The environments whose vocabulary the shipped base models know; they know no other words."""
 MOST = 0.9
 """From this share of the replies on, they count as all: one may be right by chance."""
+FEW = 0.1
+"""Below this share of the groups or of the games, what is left is too little to learn from."""
 HALF = 0.5
 """From this share of the games on, being cut off is what decides them."""
 
@@ -27,7 +29,8 @@ class Alarm(NamedTuple):
     """Something that keeps the agent from learning."""
 
     name: str
-    """`context-full`, `replies-cut`, `no-action`, `nothing-solved` or `nobody-voted`."""
+    """`context-full`, `replies-cut`, `no-action`, `nothing-solved`, `few-groups`, `all-alike` or
+    `nobody-voted`."""
     text: str
     next: str
     """The command that examines or changes it."""
@@ -104,7 +107,7 @@ def _scene(
     found = {client: one for client, one in playing.items() if rule.holds(one)}
     if not found:
         return None
-    fields = ("played", "truncated", "replies", "unread", "cut", "buffered")
+    fields = ("played", "truncated", "replies", "unread", "cut", "buffered", "groups", "mixed")
     sums = {name: sum(getattr(one, name) for one in found.values()) for name in fields}
     everybody = len(found) == len(playing) > 1
     who = "every client" if everybody else ", ".join(found)
@@ -180,4 +183,22 @@ RULES: Sequence[_Rule] = (
         _another_base,
     ),
     _Rule("nothing-solved", lambda one: one.succeeded == 0, _nothing_solved, _another_base),
+    _Rule(
+        "few-groups",
+        lambda one: one.mixed < FEW * one.groups,
+        lambda s: (
+            f"{s.who}: in {s.together.mixed} of {s.together.groups} tasks played several times the "
+            "rewards differed; nothing can be learned from the others"
+        ),
+        lambda s: s.look,
+    ),
+    _Rule(
+        "all-alike",
+        lambda one: one.groups > 0 and one.distinct < FEW,
+        lambda s: (
+            f"{s.who}: nearly all of {s.together.played} games repeat another one action for "
+            "action, so there is little to compare"
+        ),
+        lambda s: "fedse run CONFIG with a lower train.lr",
+    ),
 )

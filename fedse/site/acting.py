@@ -10,10 +10,11 @@ from fedse.agent.policy import Beat, Policy
 from fedse.agent.prompt import Encoder
 from fedse.config.hardware import EngineSection
 from fedse.config.requirements import require_installed
-from fedse.config.schema import Config, RolloutSection
+from fedse.config.schema import Config
 from fedse.method.own_pace import rollout_at_own_pace
 from fedse.method.rollout import Keep, rollout
 from fedse.method.site import Play
+from fedse.train.loss import loss_of
 from fedse.types import Adapter, AdapterSpec
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class OwnEngine(NamedTuple):
 
         place = self.config.trainer
         engine = engine_for(base, spec, device=place.device, precision=place.precision)
-        return partial(_acts, partial(HFPolicy, engine), self.config.rollout)
+        return partial(_acts, partial(HFPolicy, engine), self.config)
 
     def play(self, keep: Keep, beat: Beat) -> Play:
         return partial(rollout, keep=keep, beat=beat)
@@ -78,7 +79,7 @@ class ServedEngine(NamedTuple):
 
         folder = Path(self.config.engine.folder or home / "engine")
         adapters = _shared_adapters(self.config.engine, base, folder)
-        return partial(_acts, partial(ServedPolicy, adapters, encoder), self.config.rollout)
+        return partial(_acts, partial(ServedPolicy, adapters, encoder), self.config)
 
     def play(self, keep: Keep, beat: Beat) -> Play:
         settings = self.config.engine
@@ -110,10 +111,11 @@ def engine_of(config: Config) -> ActingEngine:
 
 
 def _acts(
-    make: Callable[..., Policy], settings: RolloutSection, adapter: Adapter, temperature: float
+    make: Callable[..., Policy], config: Config, adapter: Adapter, temperature: float
 ) -> Policy:
-    room = {"context": settings.context, "new_tokens": settings.new_tokens}
-    return make(adapter, temperature=temperature, **room)
+    room = {"context": config.rollout.context, "new_tokens": config.rollout.new_tokens}
+    log_chances = temperature > 0 and loss_of(config.train).origins
+    return make(adapter, temperature=temperature, log_chances=log_chances, **room)
 
 
 @lru_cache(maxsize=8)

@@ -65,6 +65,12 @@ def audit_site(
             f"{site.client} has no model of its own, so it cannot audit what it sends",
             hint="set every = 0 below [audit] in policy.toml",
         )
+    if loss_of(config.train).fresh:
+        raise ConfigError(
+            f"an audit learns from the buffer again, and train.loss = {config.train.loss!r} learns "
+            "from the games of one round only",
+            hint='set every = 0 below [audit] in policy.toml, or train.loss = "sft"',
+        )
     lessons = site.buffer.lessons(config.run.name, round, config.buffer.history)
     pool = site.prepare(lessons if len(lessons) >= least else [])
     subject = _subject(current, pool, site, site.probe, config, round)

@@ -66,7 +66,8 @@ def forget_subject(
 
 def look_for(subject: str, buffer: Buffer, home: Path, config: Config) -> Forgotten:
     """What is stored about `subject` and descends from it; nothing is changed."""
-    failures = loss_of(config.train).failures > 0
+    loss = loss_of(config.train)
+    failures = loss.failures > 0 or loss.fresh
     found, earlier = buffer.erasures.find(subject, failures=failures), buffer.erasures.of(subject)
     # What the site made since an earlier erasure was not made with it.
     before = float("inf") if found.rows else max((one.made for one in earlier), default=0.0)

@@ -7,6 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fedse.types import Trajectory
+
 IGNORED = -100
 
 
@@ -35,6 +37,17 @@ class Batches(Protocol[B]):
     def __iter__(self) -> Iterator[Sequence[B]]: ...
 
 
+class LessonOrigin(NamedTuple):
+    """How an episode was played."""
+
+    task: str
+    reward: float
+    policy: str
+    """Digest of the adapter that acted, or the name of a scripted policy."""
+    log_chances: tuple[float, ...]
+    """With which each token was drawn, 0 for those that were given; empty = not known."""
+
+
 class Lesson(NamedTuple):
     """The tokens of one episode, and which of them the agent sampled; no text."""
 
@@ -42,6 +55,8 @@ class Lesson(NamedTuple):
     loss_mask: tuple[bool, ...]
     success: bool = True
     """Whether the agent should do likewise; only losses that learn from failures look at it."""
+    origin: LessonOrigin | None = None
+    """Only where the loss asks for it."""
 
 
 class Batch(NamedTuple):
@@ -60,9 +75,23 @@ class Batch(NamedTuple):
         return F.pad(self.labels_B_T[:, 1:] != IGNORED, (0, 1))
 
 
-def lesson_of(episode: Tokenized, *, context: int | None = None) -> Lesson:
-    """The first `context` tokens of an episode; None = all."""
-    return Lesson(episode.token_ids[:context], episode.loss_mask[:context], episode.success)
+def lesson_of(episode: Tokenized, *, context: int | None = None, origin: bool = False) -> Lesson:
+    """The first `context` tokens of an episode; None = all. With `origin` also how it was played,
+    if that is known."""
+    tokens = Lesson(episode.token_ids[:context], episode.loss_mask[:context], episode.success)
+    return tokens._replace(origin=origin_of(episode, context)) if origin else tokens
+
+
+def origin_of(episode: Tokenized, context: int | None) -> LessonOrigin | None:
+    """How an episode, or a lesson made of it, was played."""
+    if isinstance(episode, Lesson):
+        return episode.origin
+    if not isinstance(episode, Trajectory):
+        return None
+    known = all(len(turn.log_chances) == len(turn.action_ids) for turn in episode.turns)
+    told = [x for t in episode.turns for x in (*(0.0,) * len(t.context_ids), *t.log_chances)]
+    log_chances = tuple(told[:context]) if known else ()
+    return LessonOrigin(episode.task.id, episode.reward, episode.policy, log_chances)
 
 
 def learned_tokens(lessons: Iterable[Tokenized]) -> int:
@@ -77,7 +106,7 @@ def make_batch(episodes: Sequence[Tokenized], *, context: int | None = None) -> 
     ids_B_T = torch.zeros(len(rows), width, dtype=torch.long)
     attention_B_T = torch.zeros_like(ids_B_T)
     labels_B_T = torch.full_like(ids_B_T, IGNORED)
-    for row, (ids, mask, _) in enumerate(rows):
+    for row, (ids, mask, *_) in enumerate(rows):
         tokens = torch.tensor(ids, dtype=torch.long)
         ids_B_T[row, : len(ids)] = tokens
         attention_B_T[row, : len(ids)] = 1

@@ -12,16 +12,20 @@ from fedse.train.loss import FitContext
 from fedse.train.optimise import agent_logits
 
 
+def token_chances(model: Any, batch: Batch) -> Tensor:
+    """The log-probability of each token of the agent, row by row; the batch has at least one."""
+    labels_B_T = batch.labels_B_T[:, 1:]
+    log_chances_N_V = F.log_softmax(agent_logits(model, batch).float(), dim=-1)
+    return log_chances_N_V.gather(1, labels_B_T[labels_B_T != IGNORED][:, None])[:, 0]
+
+
 def episode_chances(model: Any, batch: Batch) -> Tensor:
     """The log-probability of the agent's tokens of each row; 0 for a row without one."""
-    labels_B_T = batch.labels_B_T[:, 1:]
-    learned_B_T = labels_B_T != IGNORED
-    sums_B = torch.zeros(len(labels_B_T), device=labels_B_T.device)
+    learned_B_T = batch.labels_B_T[:, 1:] != IGNORED
+    sums_B = torch.zeros(len(learned_B_T), device=learned_B_T.device)
     if not learned_B_T.any():
         return sums_B
-    log_chances_N_V = F.log_softmax(agent_logits(model, batch).float(), dim=-1)
-    chosen_N = log_chances_N_V.gather(1, labels_B_T[learned_B_T][:, None])[:, 0]
-    return sums_B.index_add(0, learned_B_T.nonzero()[:, 0], chosen_N)
+    return sums_B.index_add(0, learned_B_T.nonzero()[:, 0], token_chances(model, batch))
 
 
 def log_probabilities(

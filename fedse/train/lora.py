@@ -64,9 +64,10 @@ class Trainer:
 
         Every turn of every lesson has its tokens. With `share` this process is one of several.
         """
+        loss = loss_of(settings, warm=course.warm, alone=not course.round)
         kept: Sequence[Lesson] = Lazy(
             len(lessons),
-            lambda place: lesson_of(lessons[place], context=context),
+            lambda place: lesson_of(lessons[place], context=context, origin=loss.origins),
             remembered=REMEMBERED,
         )
         if self.place.processes > 1:
@@ -77,13 +78,12 @@ class Trainer:
                 )
             order = self._order(start.spec, kept, settings, context, seed, course)
             return fit_in_processes(order, start, moments=course.moments, beat=self._beat)
-        loss = loss_of(settings, warm=course.warm)
         trained = loss.enters(start, course)
         model = self.model(trained.spec)
         load_adapter(model, trained)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed_of(seed, "fit"))
-            how = FitContext(self.place, share, context, settings.batch, self._beat)
+            how = FitContext(self.place, share, context, settings.batch, self._beat, start.digest)
             steps, moments = self._train(model, trained.spec, kept, loss, how, course, seed)
         last = steps[-settings.steps_of_last_pass(lessons=len(kept), steps=len(steps)) :]
         made = loss.leaves(read_adapter(model, trained.spec), start)

@@ -33,6 +33,8 @@ class FitContext(NamedTuple):
     """Episodes per step."""
     beat: Callable[[], None]
     """To be called while something takes long."""
+    start: str = ""
+    """Digest of the adapter that the fit starts from."""
 
 
 class Loss:
@@ -46,6 +48,13 @@ class Loss:
     """Other settings by dotted name, and the value that this loss depends on."""
     failures: float = 0.0
     """Failed episodes that a fit gets per lesson, at most; they follow the lessons, newest last."""
+    origins: bool = False
+    """It needs to know how an episode was played, so log-probabilities are recorded."""
+    group: int = 1
+    """Games that exploration plays of each task it chooses."""
+    fresh: bool = False
+    """It learns from the round's own games of tasks whose rewards differ, not from the buffer.
+    In a fit that is independent of any round `sft` takes its place."""
     explored: bool = False
     """It needs what exploration brings: in rounds of the warm start `sft` takes its place."""
 
@@ -81,7 +90,8 @@ class Loss:
 LOSSES: Mapping[str, Callable[[TrainSection], Loss]] = Variants(plugins.LOSSES, {"sft": Loss})
 
 
-def loss_of(settings: TrainSection, *, warm: bool = False) -> Loss:
-    """The loss of these settings, in a round of the warm start or in another one."""
+def loss_of(settings: TrainSection, *, warm: bool = False, alone: bool = False) -> Loss:
+    """The loss of these settings: in a round of the warm start, in another one, or in a fit alone,
+    which is independent of any round."""
     loss = LOSSES[settings.loss](settings)
-    return Loss(settings) if warm and loss.explored else loss
+    return Loss(settings) if (warm and loss.explored) or (alone and loss.fresh) else loss

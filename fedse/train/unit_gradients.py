@@ -66,7 +66,7 @@ def unit_gradients(
     parameters = trainable(model)
     sizes = [p.numel() for p in parameters]
     rows_U_P = torch.zeros(len(units), sum(sizes), device=place.device)
-    owned = [OwnedLesson(*lesson, owner) for owner, unit in enumerate(units) for lesson in unit]
+    owned = [OwnedLesson(*lesson[:3], owner) for owner, unit in enumerate(units) for lesson in unit]
     learnable = [lesson for lesson in owned if learned_tokens([lesson])]
     total = 0.0
     for piece in make_pieces(learnable, max_tokens=place.max_tokens) if learnable else ():

@@ -15,7 +15,7 @@ from fedse.agent.loaded import load_base, prepare_torch
 from fedse.agent.policy import Dialogue
 from fedse.envs.base import make_env
 from fedse.method.rollout import choose_games, rollout
-from fedse.types import Adapter
+from fedse.types import Adapter, Turn
 
 PATH = base_path("tiny")
 SPEC = adapter_spec("tiny", rank=4, alpha=8, targets=("all-linear",))
@@ -65,6 +65,29 @@ def test_what_is_recorded_is_what_the_model_was_given_and_said():
             assert int(likeliest[place - 1]) == episode.token_ids[place]
             checked += 1
     assert checked >= 2 * len(episode.turns)
+
+
+def test_log_probabilities_are_those_of_the_model_and_recording_them_changes_nothing():
+    """Those that one pass over the whole episode finds; at temperature 1, whatever was sampled."""
+    for temperature in (1.0, 0.5):
+        played = play(policy(temperature=temperature, log_chances=True))
+        bare = [e.model_copy(update={"turns": forgotten(e.turns)}) for e in played]
+        assert bare == play(policy(temperature=temperature)) != played
+        episode = max(played, key=lambda e: len(e.turns))
+        engine = engine_for(PATH, SPEC)
+        engine.merge(adapter(1))
+        with torch.inference_mode():
+            found = engine.model(input_ids=torch.tensor([episode.token_ids])).logits[0]
+        told = iter(chance for turn in episode.turns for chance in turn.log_chances)
+        for place, sampled in enumerate(episode.loss_mask):
+            if sampled:
+                expected = found[place - 1].log_softmax(-1)[episode.token_ids[place]]
+                assert abs(next(told) - expected) < 1e-4
+        assert next(told, None) is None
+
+
+def forgotten(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+    return tuple(turn.model_copy(update={"log_chances": ()}) for turn in turns)
 
 
 def test_the_text_is_the_sampled_tokens_and_the_context_is_the_observation():

@@ -34,16 +34,20 @@ class SmallEngine:
         self.version, self.paused, self.asleep = "default", False, False
         self._model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
         self._pristine = {k: v.clone() for k, v in self._model.state_dict().items()}
+        self._bare = self._pristine
+        """What it computes with under no adapter's name: as it was made, or as last reloaded."""
         self._now = BARE
         self._lock = threading.Lock()
 
     @torch.inference_mode()
-    def sample(self, name: str, prompt: list[int], how: dict[str, Any]) -> list[int]:
-        """The tokens after `prompt`, the ending one included."""
+    def sample(
+        self, name: str, prompt: list[int], how: dict[str, Any]
+    ) -> tuple[list[int], list[float]]:
+        """The tokens after `prompt`, the ending one included, and their log-probabilities."""
         with self._lock:
             self._use(name)
             random = torch.Generator().manual_seed(how.get("seed", 0))
-            ids, stop = list(prompt), set(how.get("stop_token_ids", ()))
+            ids, stop, told = list(prompt), set(how.get("stop_token_ids", ())), list[float]()
             for _ in range(how["max_tokens"]):
                 logits = self._model(torch.tensor([ids])).logits[0, -1]
                 if how["temperature"] == 0:
@@ -51,9 +55,10 @@ class SmallEngine:
                 else:
                     chances = torch.softmax(logits.double() / how["temperature"], dim=-1)
                     ids.append(int(torch.multinomial(chances, 1, generator=random)))
+                told.append(float(torch.log_softmax(logits, dim=-1)[ids[-1]]))
                 if ids[-1] in stop and not how.get("ignore_eos"):
                     break
-            return ids[len(prompt) :]
+            return ids[len(prompt) :], told
 
     @torch.inference_mode()
     def score(self, name: str, prompt: list[int]) -> list[dict[str, Any] | None]:
@@ -66,12 +71,14 @@ class SmallEngine:
     def reload(self, folder: str) -> None:
         with self._lock:
             for file in Path(folder).glob("*.safetensors"):
-                self._model.load_state_dict(load_file(file), strict=False)
+                self._bare = {**self._bare, **load_file(file)}
+            self._model.load_state_dict(self._bare)
+            self._now = BARE
 
     def _use(self, name: str) -> None:
-        if name == self._now or not self.loras:
+        if name == self._now:
             return
-        weights = dict(self._pristine)
+        weights = dict(self._bare if name == BARE else self._pristine)
         if name != BARE:
             folder = Path(self.loras[name])
             card = json.loads((folder / "adapter_config.json").read_text())
@@ -95,18 +102,21 @@ def app_of(engine: SmallEngine, *, key: str | None) -> Starlette:
         if "prompt_logprobs" in body:
             scores = await run_in_threadpool(engine.score, name, prompt)
             return JSONResponse({"choices": [{"index": 0, "prompt_logprobs": scores}]})
-        ids = await run_in_threadpool(engine.sample, name, prompt, body)
+        ids, told = await run_in_threadpool(engine.sample, name, prompt, body)
         choice = {"index": 0, "token_ids": ids, "prompt_token_ids": prompt}
+        if "logprobs" in body:
+            choice["logprobs"] = {"token_logprobs": told}
         return JSONResponse({"choices": [choice]})
 
     async def generate(request: Request) -> Response:
         body = await request.json()
         version = engine.version
-        ids = await run_in_threadpool(
-            engine.sample, BARE, body["token_ids"], body["sampling_params"]
-        )
+        how = body["sampling_params"]
+        ids, told = await run_in_threadpool(engine.sample, BARE, body["token_ids"], how)
         spans = [{"version": version, "start": 0, "end": len(ids)}]
-        choice = {"token_ids": ids, "weight_versions": spans}
+        choice: dict[str, Any] = {"token_ids": ids, "weight_versions": spans}
+        if "logprobs" in how:
+            choice["logprobs"] = {"content": [{"logprob": one} for one in told]}
         return JSONResponse({"prompt_token_ids": body["token_ids"], "choices": [choice]})
 
     async def models(request: Request) -> Response:

@@ -43,7 +43,9 @@ def acting(server_url: str, tmp_path: Path, connect: Connect) -> Acting:
     return make
 
 
-def served(acting: ActingAdapters, which: Adapter, temperature: float = 0.0) -> ServedPolicy:
+def served(
+    acting: ActingAdapters, which: Adapter, temperature: float = 0.0, **options: bool
+) -> ServedPolicy:
     return ServedPolicy(
         acting,
         load_encoder(PATH),
@@ -52,6 +54,7 @@ def served(acting: ActingAdapters, which: Adapter, temperature: float = 0.0) -> 
         context=512,
         new_tokens=6,
         seeded=True,
+        **options,
     )
 
 
@@ -76,6 +79,18 @@ def test_greedy_play_is_that_of_the_in_process_engine(acting: Acting, mode: str)
         step_seconds=30,
     )
     assert there == here
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_log_probabilities_are_those_of_the_in_process_engine(acting: Acting, mode: str):
+    one = served(acting(mode), adapter(1), log_chances=True)
+    question = [Dialogue("", (), "goal 3, 4")]
+    (there,) = one.act(question, seed=1)
+    assert len(there.log_chances) == len(there.action_ids) > 0
+    assert served(acting(mode), adapter(1)).act(question, seed=1)[0].log_chances == ()
+    same = policy(1, 0.0, log_chances=True).act(question, seed=1)[0]
+    assert same.action_ids == there.action_ids
+    assert same.log_chances == pytest.approx(there.log_chances, abs=1e-4)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -118,6 +118,13 @@ def test_games_pass_over_all_tasks_before_repeating_one():
     assert games == choose_games(TASKS, 12, seed=3) != choose_games(TASKS, 12, seed=4)
 
 
+@pytest.mark.parametrize("group", [1, 2, 3, 5, 20])
+def test_games_of_a_group_are_the_same_game_and_as_many_as_asked_for(group: int):
+    """The chosen tasks are those of lone games, each several times; with 1 nothing changes."""
+    lone, games = choose_games(TASKS, 12, seed=3), choose_games(TASKS, 12, seed=3, group=group)
+    assert games == [lone[place // group] for place in range(12)]
+
+
 def test_demonstrations_are_successes_of_round_zero():
     shown = demonstrate(choose_games(TASKS, 4, seed=1), CoinWorld)
     assert [(e.success, e.round, e.policy) for e in shown] == [(True, 0, "expert")] * 4

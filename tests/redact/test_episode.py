@@ -82,6 +82,14 @@ def test_what_was_shown_before_is_learned_and_what_was_not_is_not():
     assert codes_said[0] != codes_said[1] == codes_said[2]
 
 
+def test_what_was_said_among_other_words_has_no_log_probability():
+    """Nor has any later turn, as it was said after those words."""
+    episode = played(("look", "go"), ("code #111111", "take"), ("here", "stop"))
+    drawn = [turn.model_copy(update={"log_chances": (-0.5,)}) for turn in episode.turns]
+    done = REDACTOR.episode(episode.model_copy(update={"turns": tuple(drawn)}))
+    assert [turn.log_chances for turn in done.turns] == [()] * 3
+
+
 def test_a_secret_of_the_system_prompt_is_not_in_the_tokens_either():
     done = REDACTOR.episode(played(("look", "go"), system="the code is #123456"))
     assert done.turns[0].observation == "look"

@@ -49,6 +49,17 @@ def test_each_begins_exactly_where_it_is_said_to(name: str, least: dict[str, int
     assert names(WELL.model_copy(update={key: nearly})) == []
 
 
+def test_too_few_tasks_to_compare_games_of():
+    """Only where the loss compares games of a task; too much alike is another matter."""
+    told = WELL.model_copy(update={"groups": 20, "mixed": 2, "distinct": 0.1})
+    assert names(told) == []
+    (few,) = client_alarms({"a": told.model_copy(update={"mixed": 1})}, config(), round=3)
+    assert (few.name, few.next) == ("few-groups", "fedse view last --round 3")
+    assert few.text.startswith("a: in 1 of 20 tasks played several times the rewards differed")
+    assert names(told.model_copy(update={"distinct": 0.09})) == ["all-alike"]
+    assert names(WELL.model_copy(update={"distinct": 0.0})) == []
+
+
 def test_they_say_how_many_of_whom_and_what_to_do():
     mute = WELL.model_copy(update={"unread": 20, "succeeded": 0, "buffered": 0})
     (alone, unsolved) = client_alarms({"a": WELL, "b": mute}, config(), round=2)

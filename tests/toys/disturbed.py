@@ -97,6 +97,7 @@ def scenes(draw: st.DrawFn, **fixed: Mapping[str, object]) -> Scene:
         "train": {
             "optimizer": draw(st.sampled_from(["fresh", "kept"])),
             "factors": draw(st.sampled_from(["both", "b"])),
+            "loss": draw(st.sampled_from(["sft", "tests.toys.comparing:Comparing"])),
             "steps": 4,
         },
         "eval": {"episodes": draw(st.sampled_from([0, 2])), "every": draw(st.integers(1, 2))},

@@ -18,8 +18,10 @@ from fedse.train.batch import (
     IGNORED,
     Batch,
     Lesson,
+    LessonOrigin,
     agent_loss,
     learned_tokens,
+    lesson_of,
     make_batch,
     make_pieces,
     padded_tokens,
@@ -65,6 +67,22 @@ def test_labels_are_the_agents_tokens_in_their_places_and_nothing_else():
 
 def test_what_lies_beyond_the_context_is_cut_off():
     assert make_batch([LONG], context=5).labels_B_T.tolist() == [[-100, -100, 3, -100, 5]]
+
+
+def test_an_origin_says_how_an_episode_was_played_token_by_token():
+    task = Task(env="maze", id="7", split="train")
+    said = {"context_ids": (1, 2), "action_ids": (3, 4), "observation": "", "action": ""}
+    turns = tuple(Turn(**said, log_chances=chances) for chances in ((-1.0, -2.0), (-3.0, -4.0)))
+    facts = {"task": task, "seed": 0, "outcome": "failure", "policy": "p", "round": 1}
+    episode = Trajectory(turns=turns, reward=0.5, **facts)
+    chances = (0.0, 0.0, -1.0, -2.0, 0.0, 0.0, -3.0, -4.0)
+    whole = lesson_of(episode, origin=True)
+    assert whole.origin == LessonOrigin("7", 0.5, "p", chances)
+    assert lesson_of(episode, context=7, origin=True).origin.log_chances == chances[:7]
+    assert lesson_of(whole, origin=True) == whole
+    assert lesson_of(episode).origin is None
+    silent = episode.model_copy(update={"turns": (turns[0], Turn(**said))})
+    assert lesson_of(silent, origin=True).origin.log_chances == ()
 
 
 def test_the_loss_is_the_mean_over_the_agents_tokens():

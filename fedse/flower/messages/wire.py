@@ -153,6 +153,7 @@ def _require_possible(stats: ClientStats) -> None:
         stats.truncated <= stats.played,
         stats.unread <= stats.replies,
         stats.cut <= stats.replies,
+        stats.mixed <= stats.groups <= stats.played,
         stats.eval_succeeded <= stats.eval_played,
         stats.home_succeeded <= stats.home_played,
         stats.personal_succeeded <= stats.personal_played,

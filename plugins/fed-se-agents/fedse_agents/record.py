@@ -101,6 +101,7 @@ class RecordedEpisode:
             action=reply.text,
             context_ids=given_ids + reply.context_ids,
             action_ids=reply.action_ids,
+            log_chances=reply.log_chances,
         )
         self.turns, self.answers = (*question.kept, turn), self.answers + 1
         answered = ShownAndAnswered(shown, read(reply.text))

@@ -53,7 +53,7 @@ def judge(
     with without:
         known = log_probabilities(model, [*lessons, *strangers], fit)
     return [
-        Judged(*lesson, known[lesson], stranger, known[stranger])
+        Judged(*lesson[:3], known[lesson], stranger, known[stranger])
         for lesson, stranger in zip(lessons, strangers, strict=True)
     ]
 
