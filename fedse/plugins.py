@@ -40,7 +40,7 @@ PACKAGES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         for name in ("mlflow", "tensorboard", "trackio", "wandb")
     },
     AGGREGATES: {"fed-se-variants": ("adam", "fedexp", "nesterov", "product")},
-    LOSSES: {"fed-se-variants": ("in-turn", "kto", "ranks")},
+    LOSSES: {"fed-se-variants": ("dpo", "grpo", "in-turn", "kto", "ranks")},
     SELECTS: {"fed-se-variants": ("frontier", "hindsight")},
 }
 """Group -> package of this project -> the names it adds; named in the error where it is missing."""

@@ -43,6 +43,8 @@ ALLOWED = {
     "anyio": ("fedse_bridges.mcp_server",),
     "psutil": ("processes.orphans", "processes.cpu_time", "processes.watchdog", "ports"),
     "torch": (
+        "fedse_variants.dpo_loss",
+        "fedse_variants.grpo_loss",
         "fedse_variants.kto_loss",
         "train",
         "agent.hf",

@@ -18,10 +18,9 @@ from tests.needs import needs, optional
 needs("torch")
 
 import torch
+from tiny_fits import PATH, SPEC, adapter, assert_same, gradient_of, noted, ready
 from torch import Tensor
 
-from fedse.adapters.base import adapter_spec, base_path
-from fedse.agent.loaded import prepare_torch
 from fedse.config.hardware import TrainerSection
 from fedse.config.schema import BufferSection, ClientSection, Config, RolloutSection
 from fedse.config.training import TrainSection, WarmstartSection
@@ -31,33 +30,19 @@ from fedse.site.open import add_demonstrations
 from fedse.testing import open_toy_site, toy_adapter, toy_spec
 from fedse.train.batch import Lesson, learned_tokens, make_batch, make_pieces
 from fedse.train.log_probabilities import episode_chances
-from fedse.train.lora import load_adapter, trainer_for
+from fedse.train.lora import trainer_for
 from fedse.train.loss import FitContext
 from fedse.train.optimise import Share, batch_loss
 from fedse.types import Adapter, Trajectory
 from fedse_variants.kto import KtoOptions
 from fedse_variants.kto_loss import Judged, judge, kto, kto_losses, mixed
 
-PATH = base_path("tiny")
-SPEC = adapter_spec("tiny", rank=4, alpha=8, targets=("all-linear",))
 KTO = KtoOptions(beta=0.2, undesirable_weight=1.5)
 TRAIN = TrainSection(loss="kto", lr=2e-3, batch=3, options=KTO.model_dump())
 
 
 def fit(share: Share = Share()) -> FitContext:  # noqa: B008  a value that nobody changes
     return FitContext(TrainerSection(), share, 99, TRAIN.batch, lambda: None)
-
-
-def adapter(seed: int = 5) -> Adapter:
-    generator = torch.Generator().manual_seed(seed)
-    return Adapter(SPEC, (0.05 * torch.randn(SPEC.size, generator=generator)).numpy())
-
-
-def ready(start: Adapter | None = None):
-    prepare_torch(1)
-    model = trainer_for(PATH, SPEC).model()
-    load_adapter(model, start or adapter())
-    return model
 
 
 def lesson(length: int, *, first: int, success: bool = True, every: int = 2) -> Lesson:
@@ -77,26 +62,9 @@ LESSONS = [
 def gradient(
     model, judged: list[Judged], pieces: list[list[Judged]], options: KtoOptions, share: Share
 ) -> tuple[float, Tensor]:
-    parameters = [p for p in model.parameters() if p.requires_grad]
     model.zero_grad()
     loss = kto(model, judged, pieces, TrainerSection(), share, options=options)
-    found = torch.cat([
-        (torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in parameters
-    ])  # fmt: skip
-    model.zero_grad()
-    return loss, found
-
-
-def noted(heard: list[Tensor], found: Tensor) -> Tensor:
-    heard.append(found.clone())
-    return found
-
-
-def assert_same(one: tuple[float, Tensor], other: tuple[float, Tensor]) -> None:
-    assert one[0] == pytest.approx(other[0], rel=1e-5)
-    scale = one[1].abs().max()
-    assert scale > 1e-3
-    assert (one[1] - other[1]).abs().max() < 2e-5 * scale
+    return loss, gradient_of(model)
 
 
 def moved(options: KtoOptions = KTO):
