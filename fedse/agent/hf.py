@@ -72,8 +72,10 @@ class HFPolicy:
         new_tokens: int,
         to_the_end: bool = False,
         log_chances: bool = False,
+        shared_prefix: bool = False,
     ) -> None:
         self.name, self._to_the_end, self._told = adapter.digest, to_the_end, log_chances
+        self._shared_prefix = shared_prefix
         self._engine, self._adapter = engine, adapter
         self._temperature, self._context, self._new_tokens = temperature, context, new_tokens
         self._memory: _Memory | None = None
@@ -101,7 +103,8 @@ class HFPolicy:
         memory = self._recall(past)
         if memory is None:
             given_now = [p + g for p, g in zip(past, given, strict=True)]
-            cache, attention = DynamicCache(), torch.zeros(len(past), 0, dtype=torch.long)
+            cache, attention, read = self._begin(given_now)
+            given_now = [row[read:] for row in given_now]
         else:
             given_now, cache, attention = given, memory.cache, memory.attention_B_T
         random = torch.Generator().manual_seed(seed)
@@ -126,6 +129,15 @@ class HFPolicy:
         self._memory = _Memory(rows, cache, attention)
         chances = zip(drawn.log_chances, shapes, strict=True)
         return actions, [() if shape else tuple(own) for own, shape in chances]
+
+    def _begin(self, rows: list[Ids]) -> tuple[DynamicCache, Tensor, int]:
+        """A cache in which so many first tokens of all rows are read already, and their mask."""
+        cache, shared = DynamicCache(), common_prefix(rows) if self._shared_prefix else 0
+        if shared:
+            first = _left_padded([rows[0][:shared]])
+            self._forward(first, first.attention_B_T, cache)
+            cache.batch_repeat_interleave(len(rows))
+        return cache, torch.ones(len(rows), shared, dtype=torch.long), shared
 
     def _forward(self, block: "_Block", attention_B_T: Tensor, cache: Any) -> Tensor:
         positions_B_T = (attention_B_T.cumsum(dim=1) - 1).clamp(min=0)
@@ -160,6 +172,13 @@ class HFPolicy:
             return self._memory
         self._memory.cache.batch_select_indices(torch.tensor(keep, device=self._engine.device))
         return _Memory(past, self._memory.cache, self._memory.attention_B_T[keep])
+
+
+def common_prefix(rows: Sequence[Ids]) -> int:
+    """How many first tokens all rows share, each with at least one more of its own."""
+    longest = min(map(len, rows)) - 1
+    columns = zip(*(row[:longest] for row in rows), strict=True)
+    return next((i for i, column in enumerate(columns) if len({*column}) > 1), longest)
 
 
 class _Drawn:

@@ -1,6 +1,8 @@
 """Drive a run with the chosen engine; a failure or an interruption is in the event log."""
 
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 from typing import Literal
 
 from fedse.errors import FedSEError, Interrupted
@@ -24,17 +26,20 @@ def fan_out(observers: Sequence[Observer]) -> Observer:
     return observe
 
 
-def drive(run: Run, engine: Engine, observer: Observer) -> None:
-    """All rounds are committed; if the run ends before that, the event log says why."""
+def drive(
+    run: Run, engine: Engine, observer: Observer, *, remembered: Path | None = None
+) -> None:
+    """All rounds are committed; if the run ends before that, the event log says why.
+
+    The local engine takes work from `remembered` that an earlier run has done there.
+    """
     try:
         with engine_of(run.config).ready(
             run.path / "engine", lambda text: run.emit("engine.ended", text=text)
         ):
             if engine == "local":
-                from fedse.drivers.run import run_local
-
                 with held(run.path):
-                    run_local(run)
+                    _here(run, remembered)
             else:
                 _on_flower(run, engine, observer)
     except KeyboardInterrupt:
@@ -48,6 +53,14 @@ def drive(run: Run, engine: Engine, observer: Observer) -> None:
         run.emit("run.failed", error=str(error), exit_code=error.exit_code)
         error.hint = error.hint or f"fedse resume {run.path}"
         raise
+
+
+def _here(run: Run, remembered: Path | None) -> None:
+    from fedse.drivers.run import run_local
+    from fedse.site.open import open_site
+    from fedse.site.remembered import open_remembering
+
+    run_local(run, open_site=partial(open_remembering, remembered) if remembered else open_site)
 
 
 def _on_flower(run: Run, engine: Engine, observer: Observer) -> None:

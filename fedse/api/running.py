@@ -28,13 +28,14 @@ def run(
     given: str | None = None,
     track: Sequence[str] = (),
     warn: Callable[[str], None] = warnings.warn,
+    remembered: Path | None = None,
 ) -> RunResult:
     """All rounds of the experiment are committed in a new folder, or nothing was started.
 
     `on_event` receives every event's name and facts as it happens. `out` is the folder in which the
     run's own folder is made, and `name` is that folder's name. `given` is the text saved as
     config.toml if `experiment` is a Config. A tracker's failure is passed to `warn`; the run
-    continues.
+    continues. Runs with the same folder `remembered` do what they have in common only once.
     """
     config, text = load_experiment(experiment, settings=settings, method=method, only=only)
     require_runnable(config, engine, partial(require_trackers, track))
@@ -44,7 +45,7 @@ def run(
         root_of(out), config, given=given or text, name=name, observers=[observer]
     ) as opened:
         observers += tracked(track, opened.path, config, environ=os.environ, warn=warn)
-        drive(opened, engine, observer)
+        drive(opened, engine, observer, remembered=remembered)
         return result_of(opened)
 
 

@@ -98,6 +98,7 @@ def start_run(
     mode: Mode,
     track: Sequence[str] = (),
     metrics: str | None = None,
+    remembered: Path | None = None,
 ) -> RunResult:
     """A new run has gone through all its rounds and its result is on stdout."""
     config, given = experiment
@@ -112,6 +113,7 @@ def start_run(
             given=given,
             track=track,
             warn=_warn,
+            remembered=remembered,
         )
     print_result(result, mode)
     return result

@@ -38,6 +38,9 @@ class EngineSection(Section):
     patience: Annotated[float, Field(gt=0)] = 600.0
     """Seconds to wait for one reply, for one answer from an environment (after that the episode
     counts as broken), and for a server that is starting or was killed."""
+    shared_prefix: bool = False
+    """`in-process`: what all games of a batch begin with, such as the rules, is computed once for
+    all of them: faster for large models, but digests differ."""
     sleep: bool = False
     """The server frees its GPU memory while the trainer works (vLLM's sleep mode)."""
 

@@ -67,23 +67,38 @@ def method_named(name: str) -> Method:
 def apply_method(config: Config, name: str) -> list[Config]:
     """The experiments that together are this method on `config`, each with its own name.
 
-    The name of an experiment is in no seed, so the same client plays the same games in all.
+    The name of an experiment is in no seed, so the same client plays the same games in all. Clients
+    that join after the last round measure the adapters of all.
     """
     method = method_named(name)
     changed = with_settings(config, method.settings)
     if not method.alone:
         return [_named(changed, name, changed.clients)]
-    lone = [client.model_copy(update={"joins": 1}) for client in changed.clients]
-    return [_named(changed, f"{name}-{client.name}", (client,)) for client in lone]
+    last = newcomers(changed)
+    learning = [client for client in changed.clients if client not in last]
+    lone = [client.model_copy(update={"joins": 1}) for client in learning]
+    return [_named(changed, f"{name}-{client.name}", (client, *last)) for client in lone]
+
+
+def newcomers(config: Config) -> tuple[ClientSection, ...]:
+    """The clients that learn in no round: the last adapter is measured on their first day."""
+    return tuple(client for client in config.clients if client.joins > config.run.rounds)
 
 
 def one_experiment(config: Config, method: str | None, only: str | None) -> Config:
-    """`config` under `method`, with the client `only` alone; unset leaves it as it is."""
+    """`config` under `method`, with the client `only` alone; unset leaves it as it is.
+
+    Clients that join after the last round measure the last adapter here too.
+    """
     if only is not None:
         names = [client.name for client in config.clients]
         if only not in names:
             raise ConfigError(f"there is no client {only!r}, expected one of {', '.join(names)}")
-        config = config.model_copy(update={"clients": (config.client(only),)})
+        others = [client for client in newcomers(config) if client.name != only]
+        first = config.client(only)
+        if first in newcomers(config):
+            first = first.model_copy(update={"joins": 1})
+        config = config.model_copy(update={"clients": (first, *others)})
     if method is None:
         return config
     experiments = apply_method(config, method)

@@ -118,7 +118,8 @@ class ClientSection(Section):
     demonstrations: Annotated[int, Field(ge=0)] | None = None
     """`buffer.demonstrations` for this client only; unset = as set there."""
     joins: Positive = 1
-    """The first round in which this client is asked to take part."""
+    """The first round in which this client is asked to take part. If it is after the last one, the
+    client only measures the last adapter: its success on a newcomer's first day."""
     options: dict[str, Any] = {}  # noqa: RUF012 (pydantic copies it)
     """Arguments passed to the environment."""
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fedse.aggregate.factors import learned_part, travelling_spec
+from fedse.config.methods import newcomers
 from fedse.config.schema import Config
 from fedse.config.training import TrainSection
 from fedse.course import Course
@@ -104,9 +105,10 @@ class Pooled:
 def _for_all(config: Config) -> Config:
     """The settings with the steps of all clients together."""
     changed: dict[str, Any] = {}
+    learning = len(config.clients) - len(newcomers(config))
     for name, section in (("train", config.train), ("warmstart", config.warmstart)):
         given = section.model_dump(include={"steps", "max_steps"}, exclude_none=True)
-        longer = {key: length * len(config.clients) for key, length in given.items()}
+        longer = {key: length * learning for key, length in given.items()}
         changed[name] = section.model_copy(update=longer)
     return config.model_copy(update=changed)
 

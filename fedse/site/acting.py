@@ -44,7 +44,8 @@ class OwnEngine(NamedTuple):
 
         place = self.config.trainer
         engine = engine_for(base, spec, device=place.device, precision=place.precision)
-        return partial(_acts, partial(HFPolicy, engine), self.config)
+        make = partial(HFPolicy, engine, shared_prefix=self.config.engine.shared_prefix)
+        return partial(_acts, make, self.config)
 
     def play(self, keep: Keep, beat: Beat) -> Play:
         return partial(rollout, keep=keep, beat=beat)

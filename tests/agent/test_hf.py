@@ -7,10 +7,11 @@ from tests.needs import needs
 
 needs("torch")
 
+import pytest
 import torch
 
 from fedse.adapters.base import adapter_spec, base_path, initial_adapter
-from fedse.agent.hf import HFPolicy, engine_for
+from fedse.agent.hf import HFPolicy, common_prefix, engine_for
 from fedse.agent.loaded import load_base, prepare_torch
 from fedse.agent.policy import Dialogue
 from fedse.envs.base import make_env
@@ -108,6 +109,23 @@ def test_remembering_earlier_turns_changes_nothing_but_the_time():
     remembering = play(HFPolicy(engine, adapter(1), temperature=0.0, **OPTIONS))
     forgetting = play(Forgetful(engine, adapter(1), temperature=0.0, **OPTIONS))
     assert [e.turns for e in remembering] == [e.turns for e in forgetting]
+
+
+def test_a_prefix_that_is_read_once_changes_nothing_but_the_time():
+    prepare_torch(1)
+    engine = engine_for(PATH, SPEC)
+    options = {"temperature": 0.0, **OPTIONS}
+    each = play(HFPolicy(engine, adapter(1), **options))
+    once = play(HFPolicy(engine, adapter(1), shared_prefix=True, **options))
+    assert [e.turns for e in once] == [e.turns for e in each]
+
+
+@pytest.mark.parametrize(
+    ("rows", "shared"),
+    [(["abc", "abd"], 2), (["abc", "abc"], 2), (["a", "abc"], 0), (["xa", "ya"], 0), (["abc"], 2)],
+)
+def test_every_row_keeps_a_token_of_its_own(rows: list[str], shared: int):
+    assert common_prefix([tuple(map(ord, row)) for row in rows]) == shared
 
 
 def test_equal_seeds_sample_equally_and_others_do_not():

@@ -66,6 +66,54 @@ SHOPS: Mapping[str, DeskShop] = {
             "test": ("Iris", "Jana", "Karim", "Lea"),
         },
     ),
+    "toys": DeskShop(
+        ("puzzle", "kite", "robot", "teddy", "drum", "marbles"),
+        {"late": "voucher", "damaged": "replace", "wrong": "refund", "unwanted": "deny"},
+        {
+            "train": ("Adil", "Bram", "Cora", "Dag", "Elsa", "Faro", "Gina", "Hal"),
+            "test": ("Ida", "Jim", "Kaya", "Levi"),
+        },
+    ),
+    "tea": DeskShop(
+        ("kettle", "teapot", "tray", "mug", "strainer", "caddy"),
+        {"late": "deny", "damaged": "voucher", "wrong": "replace", "unwanted": "refund"},
+        {
+            "train": ("Maya", "Nils", "Olga", "Paul", "Rania", "Sven", "Tess", "Ugo"),
+            "test": ("Viola", "Wout", "Xenia", "Yuri"),
+        },
+    ),
+    "bikes": DeskShop(
+        ("bell", "saddle", "pump", "helmet", "basket", "chain"),
+        {"late": "refund", "damaged": "voucher", "wrong": "replace", "unwanted": "deny"},
+        {
+            "train": ("Anja", "Boris", "Clara", "Derk", "Enno", "Flora", "Gero", "Heidi"),
+            "test": ("Ivan", "Judy", "Koen", "Luca"),
+        },
+    ),
+    "plants": DeskShop(
+        ("fern", "cactus", "palm", "orchid", "ivy", "bonsai"),
+        {"late": "replace", "damaged": "deny", "wrong": "voucher", "unwanted": "refund"},
+        {
+            "train": ("Malik", "Nora", "Oskar", "Petra", "Rafa", "Selma", "Timo", "Ulla"),
+            "test": ("Vico", "Wanda", "Yves", "Zara"),
+        },
+    ),
+    "tools": DeskShop(
+        ("hammer", "drill", "saw", "wrench", "ladder", "chisel"),
+        {"late": "replace", "damaged": "refund", "wrong": "deny", "unwanted": "voucher"},
+        {
+            "train": ("Arne", "Birte", "Cesar", "Dora", "Edda", "Falk", "Gwen", "Horst"),
+            "test": ("Ilka", "Jari", "Kira", "Lutz"),
+        },
+    ),
+    "rugs": DeskShop(
+        ("carpet", "runner", "doormat", "kilim", "blanket", "cushion"),
+        {"late": "refund", "damaged": "deny", "wrong": "voucher", "unwanted": "replace"},
+        {
+            "train": ("Marta", "Niko", "Odile", "Pablo", "Ruth", "Simon", "Tilda", "Ursel"),
+            "test": ("Vito", "Wim", "Yoko", "Zeno"),
+        },
+    ),
 }
 
 
