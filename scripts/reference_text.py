@@ -111,9 +111,10 @@ EVENTS = {
     "run.failed": "the run ended with an error; see [exit codes](exit-codes.md)",
     "engine.ended": "the server that generates replies ended; it is restarted",
     "eval.started": "held-out games with the adapter that was sent begin",
-    "eval.progress": "`played` of `episodes` games that are not learned from have ended",
+    "eval.progress": "`played` of `episodes` games that are not learned from have ended; the "
+    "others are in this `turn`",
     "rollout.started": "exploration begins",
-    "rollout.progress": "more exploration games have ended",
+    "rollout.progress": "more exploration games have ended; the others are in this `turn`",
     "train.started": "fine-tuning on `lessons` episodes begins",
     "upload.started": "the reply is about to be sent",
     "site.opening": "a client's model and environment are about to be loaded",

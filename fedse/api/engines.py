@@ -26,9 +26,7 @@ def fan_out(observers: Sequence[Observer]) -> Observer:
     return observe
 
 
-def drive(
-    run: Run, engine: Engine, observer: Observer, *, remembered: Path | None = None
-) -> None:
+def drive(run: Run, engine: Engine, observer: Observer, *, remembered: Path | None = None) -> None:
     """All rounds are committed; if the run ends before that, the event log says why.
 
     The local engine takes work from `remembered` that an earlier run has done there.

@@ -99,9 +99,10 @@ class Board:
             self.doing = self._doing(event, facts)
         elif event == "eval.progress":
             row.state = "validates" if facts["purpose"] == "validation" else "evaluates"
-            row.games = f"{facts['played']}/{facts['episodes']}"
+            row.games = f"{facts['played']}/{facts['episodes']}{turn_text(facts)}"
         elif event == "rollout.progress":
-            row.games = f"{facts['played']}/{row.games.rpartition('/')[2]}"
+            of = row.games.rpartition("/")[2].partition(",")[0]
+            row.games = f"{facts['played']}/{of}{turn_text(facts)}"
             row.success = _rate(facts["won"], facts["played"])
         elif event == "eval.recorded":
             self._take_measured(row, facts)
@@ -157,6 +158,11 @@ def _first_measured(log: Path) -> dict[str, float]:
 
 def _rate(won: int, played: int) -> str:
     return f"{won / played:.2f}" if played else ""
+
+
+def turn_text(facts: Mapping[str, Any]) -> str:
+    """How far the games are that have not ended, if they take long."""
+    return f", turn {facts['turn']}" if facts.get("turn") else ""
 
 
 def _games(facts: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fedse.cli.board import Seen
+from fedse.cli.board import Seen, turn_text
 from fedse.cli.display import Mode
 from fedse.cli.phrases import counted, megabytes
 from fedse.config.schema import Config
@@ -111,7 +111,8 @@ def _sends(facts: Facts) -> str:
 
 def _evaluates(facts: Facts) -> str:
     kind = "validation" if facts["purpose"] == "validation" else "held-out"
-    return f"{facts['client']} has played {facts['played']} of {facts['episodes']} {kind} games"
+    played = f"{facts['played']} of {facts['episodes']} {kind} games{turn_text(facts)}"
+    return f"{facts['client']} has played {played}"
 
 
 def _explores(facts: Facts) -> str:
@@ -132,7 +133,7 @@ _LINES: Mapping[str, Callable[[Facts], str]] = {
     "eval.started": lambda f: f"{f['client']} evaluates in {f['episodes']} held-out games",
     "eval.progress": _evaluates,
     "rollout.started": _explores,
-    "rollout.progress": lambda f: f"{f['client']} {_success(f['won'], f['played'])}",
+    "rollout.progress": lambda f: f"{f['client']} {_success(f['won'], f['played'])}{turn_text(f)}",
     "train.started": lambda f: f"{f['client']} trains on {counted(f['lessons'], 'kept game')}",
     "upload.started": _sends,
     "answer.received": _answered,

@@ -22,6 +22,9 @@ def demo_verb(
     /,
     *,
     seed: Annotated[int, Parameter(help="Every random choice follows from it.")] = 0,
+    small: Annotated[
+        bool, Parameter(help="desk: with smollm2-135m, where memory is short.")
+    ] = False,
     out: Out = None,
     json: Json = False,
     plain: Plain = False,
@@ -30,7 +33,7 @@ def demo_verb(
     if which == "desk":
         from fedse.cli.demo_desk import desk_demo
 
-        desk_demo(seed=seed, out=out, mode=mode_of(sys.stderr, json=json, plain=plain))
+        desk_demo(seed=seed, small=small, out=out, mode=mode_of(sys.stderr, json=json, plain=plain))
         return
     experiment = load_experiment("demo", settings={"run.seed": seed})
     mode = mode_of(sys.stderr, json=json, plain=plain)

@@ -3,11 +3,13 @@
 The same games are played in every round and by every adapter, so their results compare in pairs.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 from fedse.config.schema import Config
 from fedse.events import Emit, silent
 from fedse.method.personal import is_due, personal_adapter
+from fedse.method.progress import told_now_and_then
 from fedse.method.rollout import choose_games, require_sound
 from fedse.method.site import Site
 from fedse.seeds import seed_of
@@ -103,12 +105,8 @@ def play_held_out(
     """So many games of this purpose with `adapter`; none is learned from."""
     if not episodes:
         return []
-    who = (site.client, round, purpose)
-
-    def progress(played: int, won: int) -> None:
-        _emit_progress(emit, who, episodes=episodes, played=played, won=won)
-
-    progress(0, 0)
+    tell = partial(_emit_progress, emit, (site.client, round, purpose, episodes))
+    tell(0, 0, 0)
     name = ("eval",) if purpose == "test" else ("eval", purpose)
     seed = seed_of(config.run.seed, site.client, *name)
     record = "-".join(word for word in (purpose, actor) if word)
@@ -120,16 +118,16 @@ def play_held_out(
         batch=config.rollout.batch,
         max_turns=config.rollout.max_turns,
         seed=seed,
-        progress=progress,
+        progress=told_now_and_then(tell, site.timer),
     )
     require_sound(played, hint=site.check)
     return played
 
 
 def _emit_progress(
-    emit: Emit, who: tuple[str, int, Purpose], *, episodes: int, played: int, won: int
+    emit: Emit, who: tuple[str, int, Purpose, int], played: int, won: int, turn: int
 ) -> None:
-    client, round, purpose = who
+    client, round, purpose, episodes = who
     emit(
         "eval.progress",
         client=client,
@@ -138,6 +136,7 @@ def _emit_progress(
         episodes=episodes,
         played=played,
         won=won,
+        turn=turn,
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from fedse.agent.policy import Policy
 from fedse.envs.base import Env, EnvFactory, Step
 from fedse.errors import EnvError
+from fedse.method.progress import GamesProgress, untold
 from fedse.method.rollout import KEEP_NOTHING, Chunk, Game, Keep, play_chunk
 from fedse.seeds import seed_of
 from fedse.types import Task, Trajectory
@@ -29,7 +30,7 @@ def rollout_at_own_pace(
     batch: int,
     max_turns: int | None = None,
     seed: int,
-    progress: Callable[[int, int], None] = lambda played, succeeded: None,
+    progress: GamesProgress = untold,
     keep: Keep = KEEP_NOTHING,
     in_flight: int,
     step_seconds: float,

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 from fedse.agent.policy import Beat, Dialogue, Policy, Reply, no_beat
 from fedse.envs.base import Env, EnvFactory, ExpertEnv, Step
 from fedse.errors import EnvError, boundary
+from fedse.method.progress import GamesProgress, untold
 from fedse.seeds import seed_of
 from fedse.types import Outcome, Task, Trajectory, Turn
 
@@ -119,13 +120,13 @@ def rollout(
     batch: int,
     max_turns: int | None = None,
     seed: int,
-    progress: Callable[[int, int], None] = lambda played, succeeded: None,
+    progress: GamesProgress = untold,
     keep: Keep = KEEP_NOTHING,
     beat: Beat = no_beat,
 ) -> list[Trajectory]:
     """One trajectory per game, in the order of `games`; each chunk is stored in `keep`.
 
-    `beat` is called with every answer of a world.
+    `beat` is called with every answer of a world, `progress` with every turn of a chunk.
     """
     played: list[Trajectory] = []
     for start in range(0, len(games), batch):
@@ -135,7 +136,10 @@ def rollout(
         chunk = Chunk(start, chunk_games, policy.name, round, max_turns, chunk_seed)
         episodes = keep.stored(chunk)
         if episodes is None:
-            episodes = play_chunk(chunk, make_env, policy, beat=beat)
+            before = len(played), sum(episode.success for episode in played)
+            episodes = play_chunk(
+                chunk, make_env, policy, beat=beat, turned=partial(progress, *before)
+            )
             keep.store(chunk, episodes)
         played += episodes
         progress(len(played), sum(episode.success for episode in played))
@@ -143,9 +147,14 @@ def rollout(
 
 
 def play_chunk(
-    chunk: Chunk, make_env: EnvFactory, policy: Policy, *, beat: Beat = no_beat
+    chunk: Chunk,
+    make_env: EnvFactory,
+    policy: Policy,
+    *,
+    beat: Beat = no_beat,
+    turned: Callable[[int], None] = lambda turn: None,
 ) -> list[Trajectory]:
-    """One trajectory per game of the chunk, all played in lock-step."""
+    """One trajectory per game of the chunk, all played in lock-step; `turned` counts the turns."""
     episodes = [_Episode(game, make_env()) for game in chunk.games]
     for episode in episodes:
         task, world_seed = episode.game.task, episode.game.seed
@@ -157,6 +166,7 @@ def play_chunk(
         if not still_open:
             break
         _advance(still_open, policy, seed_of(chunk.seed, turn), beat)
+        turned(turn + 1)
     for episode in episodes:
         _close(episode.env)
     return [_trajectory(episode, policy.name, chunk.round) for episode in episodes]

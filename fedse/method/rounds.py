@@ -14,6 +14,7 @@ from fedse.errors import AdapterRejected
 from fedse.events import Emit
 from fedse.method.counts import count_episodes, count_groups
 from fedse.method.lessons import failures_for, lessons_for, loss_in
+from fedse.method.progress import told_now_and_then
 from fedse.method.rollout import choose_games, require_sound
 from fedse.method.select import select_lessons
 from fedse.method.site import Answer, Merged, Site, course_in
@@ -62,8 +63,9 @@ def explore(
     episodes = settings.episodes if round > config.warmstart.rounds else 0
     emit("rollout.started", client=site.client, round=round, episodes=episodes)
 
-    def progress(played: int, succeeded: int) -> None:
-        emit("rollout.progress", client=site.client, round=round, played=played, won=succeeded)
+    def tell(played: int, won: int, turn: int) -> None:
+        client = site.client
+        emit("rollout.progress", client=client, round=round, played=played, won=won, turn=turn)
 
     group = loss_in(config, round).group
     games = choose_games(site.tasks("train"), episodes, seed=seed, group=group)
@@ -75,7 +77,7 @@ def explore(
         batch=settings.batch,
         max_turns=settings.max_turns,
         seed=seed,
-        progress=progress,
+        progress=told_now_and_then(tell, site.timer),
     )
     require_sound(played, hint=site.check)
     return played

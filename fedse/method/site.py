@@ -17,6 +17,7 @@ from fedse.config.training import TrainSection
 from fedse.course import Course
 from fedse.envs.base import Env, EnvFactory
 from fedse.errors import EnvError, boundary
+from fedse.method.progress import GamesProgress
 from fedse.method.rollout import Game, rollout
 from fedse.seeds import seed_of
 from fedse.store.buffer import Buffer
@@ -47,7 +48,7 @@ class Play(Protocol):
         batch: int,
         max_turns: int | None,
         seed: int,
-        progress: Callable[[int, int], None] = ...,
+        progress: GamesProgress = ...,
     ) -> list[Trajectory]: ...
 
 

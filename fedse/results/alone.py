@@ -28,28 +28,31 @@ class TogetherOrAlone(NamedTuple):
     """Together minus alone: per client under `groups`, and over all games."""
 
 
-def together_or_alone(*seeds: SeedRuns) -> TogetherOrAlone:
+def together_or_alone(*seeds: SeedRuns, at: str | None = None) -> TogetherOrAlone:
     """The last adapters compared game by game, over all seeds.
 
-    With one seed the interval is about these adapters; with several, about the two methods.
+    Each client's own games count or, if `at` names a newcomer, those that the newcomer played with
+    the adapter of each client. With one seed the interval is about these adapters; with several,
+    about the two methods.
     """
-    pairs = [_games_of(runs) for runs in seeds]
+    pairs = [_games_of(runs, at) for runs in seeds]
     mine, own = ([pair[side] for pair in pairs] for side in (0, 1))
     difference = paired_differences(_blocks(mine), _blocks(own), seed=0)
     return TogetherOrAlone(_rates(mine), _rates(own), difference)
 
 
-def _games_of(runs: SeedRuns) -> tuple[Games, Games]:
+def _games_of(runs: SeedRuns, at: str | None) -> tuple[Games, Games]:
     """What both played with the same seed, by client; refused unless the games are the same."""
     together, alone = runs
     if not alone:
         raise StoreError("expected a run of at least one client alone, got none")
     shared = games(together)
-    lacking = sorted(alone.keys() - shared.keys())
+    place = {client: at or client for client in sorted(alone)}
+    lacking = sorted({*place.values()} - shared.keys())
     if lacking:
         raise StoreError(f"run {together.name} did not measure {', '.join(lacking)}")
-    mine = {client: shared[client] for client in sorted(alone)}
-    own = {client: games(path)[client] for client, path in sorted(alone.items())}
+    mine = {client: shared[where] for client, where in place.items()}
+    own = {client: games(alone[client])[where] for client, where in place.items()}
     require_same_games(mine, own, names=(together.name, "alone"))
     return mine, own
 

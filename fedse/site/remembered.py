@@ -7,28 +7,18 @@ site's settings, so what was found once, and kept in a folder under the digest o
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from fedse.config.schema import Config
 from fedse.config.training import TrainSection
 from fedse.course import Course
 from fedse.method.site import Site
 from fedse.site.open import open_site
-from fedse.store.files import write_durably
+from fedse.store.files import new_folder, write_durably
 from fedse.types import Adapter, Clock, Fitted, Lessons, Record, Trajectory, digest_of
-
-
-class FitFigures(Record):
-    """What is kept of a fit beside its adapter."""
-
-    loss: float
-    steps: int
-    tokens: int
-    padded: int
 
 
 class GamesPlayed(Record):
@@ -40,11 +30,11 @@ def open_remembering(
 ) -> Site:
     """The client's site; what any site with the same settings did before is read from `folder`."""
     site = open_site(config, client, home, clock=clock)
-    memory = _Memory(folder, site, config)
+    memory = _Remembered(folder, site, config)
     return replace(site, fit=memory.fit, play=memory.play)
 
 
-class _Memory:
+class _Remembered:
     """One site's fits and games, each under the digest of all that decides about it."""
 
     def __init__(self, folder: Path, site: Site, config: Config) -> None:
@@ -62,16 +52,16 @@ class _Memory:
             return self._site.fit(start, lessons, settings, seed, course)
         learned = [(lesson.content_digest, lesson.outcome, _sampled(lesson)) for lesson in lessons]
         asked = [start.digest, learned, settings.model_dump(mode="json"), seed, course]
-        file = self._file("fit", asked)
-        if file.is_file():
-            vector = np.frombuffer(file.with_suffix(".f32").read_bytes(), dtype="<f4")
-            figures = FitFigures.model_validate_json(file.read_bytes())
-            return Fitted(Adapter(start.spec, vector.astype(np.float32)), **figures.model_dump())
+        # Heavy, as training is.
+        from fedse.train.order import FitFolder
+
+        done = self._path("fit", asked)
+        if done.is_dir():
+            return FitFolder(done).read_fitted(start.spec)
         fitted = self._site.fit(start, lessons, settings, seed, course)
-        write_durably(file.with_suffix(".f32"), fitted.adapter.vector.astype("<f4").tobytes())
-        names = FitFigures.model_fields
-        figures = FitFigures(**{name: getattr(fitted, name) for name in names})
-        write_durably(file, figures.model_dump_json().encode())
+        # Another process may have kept the same meanwhile.
+        with suppress(OSError), new_folder(done) as folder:
+            FitFolder(folder).write_fitted(fitted)
         return fitted
 
     def play(
@@ -81,7 +71,7 @@ class _Memory:
         settings = [self._config.eval.temperature, self._config.buffer.keep_played]
         played = [(game.task.model_dump(mode="json"), game.seed, game.record) for game in games]
         how = {name: value for name, value in options.items() if name != "progress"}
-        file = self._file("games", [policy.name, played, how, settings])
+        file = self._path("games", [policy.name, played, how, settings])
         if not file.is_file():
             found = self._site.play(games, make_env, policy, **options)
             write_durably(file, GamesPlayed(episodes=tuple(found)).model_dump_json().encode())
@@ -97,9 +87,9 @@ class _Memory:
             progress(len(episodes), sum(episode.success for episode in episodes))
         return episodes
 
-    def _file(self, kind: str, asked: object) -> Path:
+    def _path(self, kind: str, asked: object) -> Path:
         self._folder.mkdir(parents=True, exist_ok=True)
-        return self._folder / f"{kind}-{digest_of([self._place, asked])[:32]}.json"
+        return self._folder / f"{kind}-{digest_of([self._place, asked])[:32]}"
 
 
 def _sampled(lesson: Trajectory) -> str:

@@ -11,11 +11,13 @@ from subprocess import CompletedProcess
 import pytest
 
 from fedse.cli.app import start
-from fedse.cli.demo_desk import difference_lines, rule_text
+from fedse.cli.demo_desk import difference_lines
+from fedse.cli.desk_transcript import rule_text, why_not
 from fedse.envs.desk.env import Desk
 from fedse.envs.desk.shops import SHOPS
 from fedse.errors import MachineError
 from fedse.results.alone import SeedRuns, together_or_alone
+from fedse.types import Task, Trajectory, Turn
 from scripts.cpu_time import children_cpu_seconds
 from tests.needs import needs
 from tests.run_folders import write_run
@@ -62,10 +64,16 @@ def test_the_desk_says_how_to_get_its_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.setenv("FEDSE_MODELS", str(tmp_path))
-    assert start(["demo", "desk"]) == MachineError.exit_code
-    told = capsys.readouterr().err
-    assert f"needs the model smollm2-135m (273 MB), which is not in {tmp_path}" in told
-    assert "hint: fedse model get smollm2-135m, then: fedse demo desk" in told
+    for small, name, size in [
+        ([], "qwen2.5-coder-0.5b", "491 MB to fetch, 1 GB on disk"),
+        (["--small"], "smollm2-135m", "273 MB"),
+    ]:
+        assert start(["demo", "desk", *small]) == MachineError.exit_code
+        told = capsys.readouterr().err
+        assert f"needs the model {name} ({size}), which is not in {tmp_path}" in told
+        assert (
+            f"hint: fedse model get {name}, then: fedse demo desk{' '.join(['', *small])}" in told
+        )
 
 
 def test_both_rates_and_their_difference_fit_a_terminal(tmp_path: Path):
@@ -83,6 +91,23 @@ def test_both_rates_and_their_difference_fit_a_terminal(tmp_path: Path):
         "all     0.88, alone 0.38  +0.50",
     ]
     assert max(map(len, lines)) <= 66
+
+
+def test_what_a_newcomer_finds_is_compared_with_each_shop_alone(tmp_path: Path):
+    won = {"a": [True] * 4, "b": [True] * 4, "new": [True] * 3 + [False]}
+    shared = write_run(tmp_path / "shared", won)
+    alone = {
+        client: write_run(tmp_path / client, {client: won[client], "new": found})
+        for client, found in (("a", [False] * 4), ("b", [True] * 3 + [False]))
+    }
+    runs = SeedRuns(shared, alone)
+    there = {"new": together_or_alone(runs, at="new")}
+    lines = difference_lines(together_or_alone(runs), there)
+    assert lines[4] == "the shop new, which nobody has learned from, 4 games"
+    assert [line.split("(")[0].strip() for line in lines[5:7]] == [
+        "not a alone  0.75, alone 0.00  +0.75",
+        "not b alone  0.75, alone 0.75  +0.00*",
+    ]
 
 
 @pytest.mark.long
@@ -103,10 +128,38 @@ def test_success_rises_without_a_network_within_the_budget(tmp_path: Path):
 
 @pytest.mark.parametrize("task", ["books/Ines-late-0-by-order", "books/Ines-late-2-by-name"])
 def test_the_rule_behind_a_transcript_is_shown(task: str):
-    assert rule_text(task) == "the rule of the shop 'books' for an order that is late: refund"
+    said = rule_text(task)
+    assert said.startswith("the rule of the shop 'books' for an order that is late: refund, so ")
+    right = said.partition("the right call is ")[2]
+    env = Desk(shop="books", by="name" if task.endswith("name") else "order")
+    env.reset(Task(env="desk", id=task, split="test"), seed=0)
+    assert env.step(right).success
 
 
 def test_every_task_of_the_desk_has_a_rule_to_show():
     for shop in SHOPS:
         for task in Desk(shop=shop).tasks("test"):
             assert rule_text(task.id).startswith(f"the rule of the shop {shop!r} for an order")
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (
+            '{"tool": "replace", "id": "1", "amount": "9"}',
+            "replace takes id; this call gives id and",
+        ),
+        ('{"tool": "refund"}', "refund takes id and amount; this call gives nothing"),
+        ('{"tool": "deny", "id": "1"}', 'it ends with {"tool": "deny", "id": "1"}, not with'),
+        ('{"tool": "fly", "id": "1"}', "it ends with a text that calls no tool"),
+        ("[1]", "it ends with a text that calls no tool"),
+        ("I am sorry.", "it ends with a text that calls no tool"),
+    ],
+)
+def test_a_failure_is_explained(said: str, why: str):
+    task = Task(env="desk", id="books/Ines-late-0-by-order", split="test")
+    turn = Turn(observation="", action=said)
+    episode = Trajectory(
+        task=task, seed=0, turns=(turn,), outcome="failure", reward=0.0, policy="x", round=1
+    )
+    assert why_not(task.id, episode).startswith(why)

@@ -193,3 +193,14 @@ def test_weights_follow_the_buffers_and_a_step_goes_beyond(tmp_path: Path):
     assert far.adapter(1).vector - start == pytest.approx(
         2 * (plain.adapter(1).vector - start), abs=1e-6
     )
+
+
+def test_a_newcomer_measures_what_each_site_learned_alone():
+    """It joins after the last round, so it learns in none; as a site alone it learns in all."""
+    late = CONFIG.clients[-1].model_copy(update={"joins": CONFIG.run.rounds + 1})
+    config = CONFIG.model_copy(update={"clients": (*CONFIG.clients[:-1], late)})
+    lone = [made.clients for made in apply_method(config, "local-evolve")]
+    assert lone == [(client, late) for client in CONFIG.clients[:-1]]
+    first = CONFIG.clients[0]
+    assert one_experiment(config, "local-evolve", first.name).clients == (first, late)
+    assert one_experiment(config, "local-evolve", late.name).clients == (CONFIG.clients[-1],)

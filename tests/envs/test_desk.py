@@ -37,13 +37,14 @@ def test_the_expert_serves_every_customer_of_every_shop(shop: str, by: str):
 
 def test_rules_contradict_each_other_and_every_shop_has_every_remedy():
     for case in CASES:
-        assert len({shop.rules[case] for shop in SHOPS.values()}) == len(SHOPS)
+        assert {shop.rules[case] for shop in SHOPS.values()} == {*REMEDIES}
+    assert len({tuple(shop.rules.items()) for shop in SHOPS.values()}) == len(SHOPS)
     assert all(sorted(shop.rules.values()) == sorted(REMEDIES) for shop in SHOPS.values())
 
 
 def test_no_two_lists_share_a_customer():
     names = [name for shop in SHOPS.values() for split in BOTH for name in shop.customers[split]]
-    assert len(names) == len(set(names)) == 36
+    assert len(names) == len(set(names)) == 12 * len(SHOPS)
 
 
 def test_a_shop_has_its_own_cases_and_is_measured_in_all():

@@ -95,7 +95,7 @@ class Desk:
         self._turns += 1
         call, over = call_of(action), self._turns >= self.max_turns
         if call is not None and call["tool"] in REMEDIES:
-            won = dict(call) == self._remedy(request)
+            won = call == remedy_call(self._shop, request)
             answer = Step("Done.", reward=float(won), done=True, success=won)
         else:
             text = NO_CALL if call is None else self._answer(call, request)
@@ -125,7 +125,7 @@ class Desk:
         for tool, arguments in wanted.items():
             if tool not in self._looked_up:
                 return written({"tool": tool, **arguments})
-        return written(self._remedy(request))
+        return written(remedy_call(self._shop, request))
 
     def close(self) -> None:
         self._request = None
@@ -142,11 +142,6 @@ class Desk:
                 hint="call reset(task, seed=...) before step() and expert()",
             )
         return self._request
-
-    def _remedy(self, request: CustomerRequest) -> dict[str, str]:
-        remedy = SHOPS[self._shop].rules[request.case]
-        amount = {"amount": str(request.price)} if remedy in PAYING else {}
-        return {"tool": remedy, "id": request.number, **amount}
 
     def _answer(self, call: Call, request: CustomerRequest) -> str:
         """The result of a look-up; another customer's order is never found."""
@@ -174,6 +169,13 @@ def manual(shop: str, *, by: str) -> str:
         f"You serve the customers of a shop for {shop}. Tools: {tools}. {first}, then our rule for "
         f"its case, then do what the rule says. Answer with one tool call: {written(example)}"
     )
+
+
+def remedy_call(shop: str, request: CustomerRequest) -> Call:
+    """What the shop's rule asks for in this case."""
+    remedy = SHOPS[shop].rules[request.case]
+    amount = {"amount": str(request.price)} if remedy in PAYING else {}
+    return {"tool": remedy, "id": request.number, **amount}
 
 
 def written(call: Call) -> str:

@@ -19,6 +19,7 @@ from fedse.agent.policy import Beat, Policy, keeps_shapes, no_beat
 from fedse.agent.prompt import Encoder
 from fedse.envs.base import EnvFactory
 from fedse.errors import EnvError
+from fedse.method.progress import GamesProgress, untold
 from fedse.method.rollout import Game
 from fedse.seeds import seed_of
 from fedse.types import Trajectory
@@ -45,7 +46,7 @@ def play_program(
     batch: int,
     max_turns: int | None = None,
     seed: int,
-    progress: Callable[[int, int], None] = lambda played, succeeded: None,
+    progress: GamesProgress = untold,
     encoder: Encoder | None = None,
     beat: Beat = no_beat,
 ) -> list[Trajectory]:
