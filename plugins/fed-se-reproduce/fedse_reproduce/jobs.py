@@ -21,6 +21,7 @@ from fedse.drivers.workers import worker_processes
 from fedse.errors import FedSEError
 from fedse.results.held_out import HeldOutGame, evaluations, games
 from fedse.site.open import open_site
+from fedse.site.remembered import open_remembering
 from fedse.store.files import write_durably
 from fedse.store.run import Run
 from fedse.store.run_folder import create_run, held, open_run
@@ -113,7 +114,7 @@ def do_job(job: Job, root: Path) -> Found:
         if job.attack:
             run_local(run, open_site=partial(open_attacked, open_site, job.attack))
         else:
-            run_local(run)
+            run_local(run, open_site=partial(open_remembering, root / "remembered"))
         result = collect(run, time.process_time() - started)
     target = root / "found" / f"{key}.json"
     target.parent.mkdir(parents=True, exist_ok=True)
