@@ -17,7 +17,7 @@ from typing import Any
 
 from fedse.exports.before_after import before_and_after
 from fedse.exports.episodes import find_place, list_episodes, load_texts
-from fedse.results.alone import SeedRuns, together_or_alone
+from fedse.results.alone import SeedRuns, TogetherOrAlone, together_or_alone
 from fedse.results.held_out import outcomes
 from fedse.stats.paired import paired_differences
 from scripts.cpu_time import children_cpu_seconds
@@ -39,6 +39,7 @@ def run_seed(seed: int, out: Path) -> dict[str, Any]:
         "wall_seconds": round(wall, 1),
         "cpu_seconds": round(cpu, 1),
         "clients": compared["clients"],
+        "newcomers": compared["newcomers"],
         "together": Path(compared["together"]).name,
         "alone": {client: Path(path).name for client, path in compared["alone"].items()},
     }
@@ -54,36 +55,50 @@ def over_seeds(seeds: list[dict[str, Any]], out: Path) -> dict[str, Any]:
     ends = [[outcomes(run.together, end) for run in runs] for end in (None, 0)]
     last, first = ({c: [seed[c] for seed in end] for c in end[0]} for end in ends)
     gain = paired_differences(last, first, seed=0).micro
+    there = {new: together_or_alone(*runs, at=new) for new in seeds[0]["newcomers"]}
     return {
         "gain": gain._asdict(),
-        "together_minus_alone": compared.difference.micro._asdict(),
-        "together": {client: rate.value for client, rate in compared.together.items()},
-        "alone": {client: rate.value for client, rate in compared.alone.items()},
+        **_compared(compared),
+        "newcomers": {new: _compared(found) for new, found in there.items()},
     }
 
 
-def one_customer(run: Path) -> dict[str, Any]:
-    """The same held-out game, before the first round and after the last one."""
-    pair = before_and_after(list_episodes(find_place(str(run), run.parent)))
+def _compared(found: TogetherOrAlone) -> dict[str, Any]:
+    return {
+        "together_minus_alone": found.difference.micro._asdict(),
+        "games": sum(rate.n for rate in found.together.values()),
+        "together": {client: rate.value for client, rate in found.together.items()},
+        "alone": {client: rate.value for client, rate in found.alone.items()},
+    }
+
+
+def one_customer(seed: dict[str, Any], out: Path) -> dict[str, Any]:
+    """The same held-out game before the first round, by the shop alone, and after the last one."""
+    shared, *alone = (
+        list_episodes(find_place(str(out / name), out))
+        for name in (seed["together"], *seed["alone"].values())
+    )
+    pair = before_and_after(shared, [episode for listed in alone for episode in listed])
     if pair is None:
         return {}
-    texts = [trajectory for _, trajectory in load_texts(pair)]
+    texts = [trajectory for _, trajectory in load_texts(pair.played())]
     turns = [[(t.observation, t.action) for t in one.turns] if one else [] for one in texts]
-    return {"task": pair.before.game.task, "before": turns[0], "after": turns[1]}
+    who = ("before", "alone", "after") if pair.alone else ("before", "after")
+    return {"task": pair.before.game.task, **dict(zip(who, turns, strict=True))}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("result", type=Path)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     args = parser.parse_args()
     seeds = json.loads(args.result.read_text())["seeds"] if args.result.is_file() else []
     done = {one["seed"] for one in seeds}
     for seed in [seed for seed in args.seeds if seed not in done]:
         seeds = sorted([*seeds, run_seed(seed, args.out)], key=lambda one: one["seed"])
         found = {"seeds": seeds, "over_seeds": over_seeds(seeds, args.out)}
-        found["customer"] = one_customer(args.out / seeds[0]["together"])
+        found["customer"] = one_customer(seeds[0], args.out)
         args.result.write_text(json.dumps(found, indent=1) + "\n")
         print(seed, json.dumps(found["over_seeds"]), flush=True)
 
