@@ -117,8 +117,8 @@ def difference_lines(
     lines += _lines(rows)
     for name, at in (there or {}).items():
         first = next(iter(at.together.values()))
-        lines += [f"the shop {name}, which nobody has learned from, {first.n} games"]
-        new = [(f"not {row[0]} alone", *row[1:]) for row in _rows(at)[:-1]]
+        lines += [f"the same in {first.n} games at {name}, from where nobody has learned"]
+        new = _rows(at)[:-1]
         rows += new
         lines += _lines(new)
     if any(one.low <= 0 <= one.high for *_, one in rows):

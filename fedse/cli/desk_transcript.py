@@ -37,8 +37,8 @@ def rule_text(task: str) -> str:
     shop, request = _request(task)
     rule = SHOPS[shop].rules[request.case]
     return (
-        f"the rule of the shop {shop!r} for an order that is {request.case}: {rule}, "
-        f"so the right call is {written(remedy_call(shop, request))}"
+        f"the rule of the shop {shop!r} for an order that is {request.case}: {rule}\n"
+        f"the right call is {written(remedy_call(shop, request))}"
     )
 
 
