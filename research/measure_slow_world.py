@@ -48,7 +48,7 @@ class SlowTalk:
 def seconds_of(play: Callable[..., object]) -> dict[str, float]:
     ended: list[tuple[int, float]] = []
     began = time.monotonic()
-    play(progress=lambda played, won: ended.append((played, time.monotonic() - began)))
+    play(progress=lambda played, won, turn=0: ended.append((played, time.monotonic() - began)))
     seven = next(seconds for played, seconds in ended if played >= EPISODES - 1)
     return {"seven": round(seven, 2), "eight": round(ended[-1][1], 2)}
 

@@ -185,7 +185,6 @@ def played(site, round: int):
     policy = site.make_policy(toy_adapter(site.spec, round), 1.0)
     return rollout(
         games, site.make_env, policy, round=round, batch=6, max_turns=None, seed=round,
-        progress=lambda played, won: None,
     )  # fmt: skip
 
 
