@@ -53,7 +53,8 @@ def over_seeds(seeds: list[dict[str, Any]], out: Path) -> dict[str, Any]:
     ]
     compared = together_or_alone(*runs)
     ends = [[outcomes(run.together, end) for run in runs] for end in (None, 0)]
-    last, first = ({c: [seed[c] for seed in end] for c in end[0]} for end in ends)
+    # A newcomer has not played before the first round.
+    last, first = ({c: [seed[c] for seed in end] for c in ends[1][0]} for end in ends)
     gain = paired_differences(last, first, seed=0).micro
     there = {new: together_or_alone(*runs, at=new) for new in seeds[0]["newcomers"]}
     return {
