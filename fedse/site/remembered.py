@@ -68,7 +68,9 @@ class _Remembered:
         self, games: Sequence[Any], make_env: Any, policy: Any, /, **options: Any
     ) -> list[Trajectory]:
         """As the site plays; the games are on record at the site either way."""
-        settings = [self._config.eval.temperature, self._config.buffer.keep_played]
+        temperature, loss = self._config.eval.temperature, self._config.train.loss
+        # What of a game is on record depends on the loss.
+        settings = [temperature, loss, self._config.buffer.keep_played]
         played = [(game.task.model_dump(mode="json"), game.seed, game.record) for game in games]
         how = {name: value for name, value in options.items() if name != "progress"}
         file = self._path("games", [policy.name, played, how, settings])

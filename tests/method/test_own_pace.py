@@ -94,7 +94,9 @@ def test_a_slow_world_holds_up_nobody_else():
 
     ended: list[tuple[float, int]] = []
     began = time.monotonic()
-    play(Slow, progress=lambda played, won, turn=0: ended.append((time.monotonic() - began, played)))
+    play(
+        Slow, progress=lambda played, won, turn=0: ended.append((time.monotonic() - began, played))
+    )
     seven = next(seconds for seconds, played in ended if played == 7)
     assert seven < 0.4 < TURNS * 0.4 <= ended[-1][0]
 
