@@ -14,7 +14,7 @@ from fedse import EnvError, Step, Task
 from fedse.envs import Split, action_of, require_one_of, require_positive, wrong_option
 from fedse_textworld.kinds import Kind, Length, kinds_of, tasks_of
 from fedse_textworld.simulator import Game, Turn, give_back, seeds_of, take_game
-from fedse_textworld.solutions import Solution, parted, solve, texts_read
+from fedse_textworld.solutions import Begin, Solution, parted, solve, texts_read
 from fedse_textworld.wording import short_task, short_text
 
 SYSTEM_PROMPTS: Mapping[str, str] = {
@@ -55,7 +55,7 @@ class TextWorld:
         games: Games = "coin",
         held_out: Games | None = None,
         tasks_per_kind: Sequence[int] = (100, 50),
-        actions_left: int | None = None,
+        begin: int | Sequence[str] | None = None,
         max_turns: int = 50,
         prompt: Literal["full", "short"] = "full",
         show_actions: bool | None = None,
@@ -63,7 +63,7 @@ class TextWorld:
         """`held_out` = what the test tasks are of, if other than `games`."""
         require_one_of("textworld", "prompt", prompt, tuple(SYSTEM_PROMPTS))
         require_positive("textworld", "max_turns", max_turns)
-        require_positive("textworld", "actions_left", 1 if actions_left is None else actions_left)
+        self._begin = _begin(begin)
         if len(tasks_per_kind) != 2:
             raise wrong_option("textworld", "tasks_per_kind", tasks_per_kind, "[train, test]")
         for number in tasks_per_kind:
@@ -75,14 +75,13 @@ class TextWorld:
         self.max_turns = max_turns
         self._kinds: Mapping[Split, tuple[Kind, ...]] = {"train": own, "test": tested}
         self._per_kind = dict(zip(("train", "test"), tasks_per_kind, strict=True))
-        self._left = actions_left
         self._short = prompt == "short"
         self._show_actions = not self._short if show_actions is None else show_actions
         self._episode: _Episode | None = None
 
     def tasks(self, split: Split) -> Sequence[Task]:
         """The first of each kind that can be solved in `max_turns`; any first part is mixed."""
-        length = Length(self._left, self.max_turns)
+        length = Length(self._begin, self.max_turns)
         return tasks_of(self._kinds[split], split, self._per_kind[split], length)
 
     def reset(self, task: Task, *, seed: int) -> Step:
@@ -91,7 +90,7 @@ class TextWorld:
         game = take_game(kind.game, kind.params)
         turn, wanted = game.begin(task.split, number)
         self._episode = episode = _Episode(game, kind, task.split, number, turn)
-        made = parted(episode.solution, self._left)[0] if self._left else ()
+        made = parted(episode.solution, self._begin)[0] if self._begin else ()
         for move in made:
             episode.turn = game.act(move.action)
         return Step(self._first_view(episode, wanted, texts_read(made)))
@@ -118,7 +117,7 @@ class TextWorld:
     def expert(self) -> str:
         """The next action of the solution that has not been done and is possible."""
         episode = self._playing()
-        left = [move.action for move in parted(episode.solution, self._left)[1]]
+        left = [move.action for move in parted(episode.solution, self._begin)[1]]
         for said in episode.said:
             if left and said == left[0]:
                 del left[0]
@@ -172,3 +171,13 @@ class TextWorld:
         """The parts, each once, and what is possible, if that is shown."""
         actions = [f"Possible actions: {', '.join(turn.possible)}"] * self._show_actions
         return "\n".join(dict.fromkeys(filter(None, map(str.strip, (*parts, *actions)))))
+
+
+def _begin(given: int | str | Sequence[str] | None) -> Begin:
+    """The option, checked, as something that can be a key."""
+    if given is None or (type(given) is int and given > 0):
+        return given
+    verbs = () if isinstance(given, int | str) else tuple(given)
+    if not verbs or not all(isinstance(verb, str) for verb in verbs):
+        raise wrong_option("textworld", "begin", given, "a whole number above 0 or a list of verbs")
+    return verbs

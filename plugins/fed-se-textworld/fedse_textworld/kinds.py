@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from fedse import ConfigError, Task
 from fedse.envs import Split, wrong_option
 from fedse_textworld.simulator import problem_of, seeds_of
-from fedse_textworld.solutions import has_word, parted, solve, texts_read, words_of
+from fedse_textworld.solutions import Begin, has_word, parted, solve, texts_read, words_of
 
 GAMES = (
     "arithmetic",
@@ -67,8 +67,7 @@ def _kind(option: str, entry: Any) -> Kind:
 class Length(NamedTuple):
     """How long episodes are."""
 
-    left: int | None
-    """How many actions of the solution are left to the agent; None = all."""
+    begin: Begin
     most: int
     """How many turns there are."""
 
@@ -96,7 +95,7 @@ def _numbers(kind: Kind, split: Split, count: int, length: Length) -> tuple[int,
         if not text or not all(has_word(text, word) for word in kind.words):
             continue
         solution = solve(kind.game, kind.params, split, number)
-        made, to_do = parted(solution, length.left)
+        made, to_do = parted(solution, length.begin)
         if len(to_do) <= length.most:
             actions = tuple(move.action for move in to_do)
             distinct.setdefault((solution.task, to_do[0].before, texts_read(made), actions), number)
@@ -106,7 +105,7 @@ def _numbers(kind: Kind, split: Split, count: int, length: Length) -> tuple[int,
         raise ConfigError(
             f"environment 'textworld': no {split} task of {kind.game} can be solved in "
             f"{length.most} turns with {', '.join(kind.words) or 'these parameters'}",
-            hint="raise max_turns or set actions_left; change words, which are looked for in the "
+            hint="raise max_turns or set begin; change words, which are looked for in the "
             "actions of the solution, in what it reads and in the names of its rooms",
         )
     return tuple(distinct.values())

@@ -9,6 +9,9 @@ from fedse.envs import Split
 from fedse_textworld.simulator import Turn, borrowed
 
 NOT = "not "
+Begin = int | tuple[str, ...] | None
+"""Where an episode begins: that many actions before the end of the solution, or at the first of its
+actions with one of these verbs; None = at the beginning of the game."""
 _ROOM = re.compile(r"You are in the [^.]+\.")
 
 
@@ -69,11 +72,17 @@ def _needed(first: Turn, done: Sequence[_Done]) -> int:
     return len(done)
 
 
-def parted(solution: Solution, left: int | None) -> tuple[tuple[Move, ...], tuple[Move, ...]]:
-    """The moves that are made before the episode, and the last `left`, which the agent has to do;
-    None = all of them."""
-    made = 0 if left is None else max(0, len(solution.moves) - left)
-    return solution.moves[:made], solution.moves[made:]
+def parted(solution: Solution, begin: Begin) -> tuple[tuple[Move, ...], tuple[Move, ...]]:
+    """The moves that are made before the episode, and those that the agent has to do."""
+    moves = solution.moves
+    if begin is None:
+        made = 0
+    elif isinstance(begin, int):
+        made = max(0, len(moves) - begin)
+    else:
+        verbs = (place for place, move in enumerate(moves) if move.action.split()[0] in begin)
+        made = next(verbs, 0)
+    return moves[:made], moves[made:]
 
 
 def texts_read(moves: Iterable[Move]) -> tuple[str, ...]:

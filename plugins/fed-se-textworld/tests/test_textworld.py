@@ -46,7 +46,7 @@ def played(env: TextWorld, task: Task) -> tuple[Step, list[str]]:
 
 
 @pytest.mark.parametrize(
-    "options", [{"prompt": "full"}, {"prompt": "short", "actions_left": 3}], ids=["full", "short"]
+    "options", [{"prompt": "full"}, {"prompt": "short", "begin": 3}], ids=["full", "short"]
 )
 def test_all_games_keep_every_promise(options: dict[str, object]) -> None:
     options |= {"games": EACH, "tasks_per_kind": [1, 1], "max_turns": 12}
@@ -115,7 +115,7 @@ def test_the_test_tasks_can_be_of_a_kind_that_nobody_trains_in() -> None:
 
 
 def test_an_episode_can_begin_a_few_actions_before_its_end() -> None:
-    options = {"actions_left": 3, "max_turns": 3, "tasks_per_kind": [5, 5]}
+    options = {"begin": 3, "max_turns": 3, "tasks_per_kind": [5, 5]}
     env = TextWorld(games=cooking("grill"), prompt="short", **options)
     for task in env.tasks("train"):
         first = env.reset(task, seed=0).observation
@@ -127,8 +127,19 @@ def test_an_episode_can_begin_a_few_actions_before_its_end() -> None:
         assert end == Step("You eat the meal.  It is delicious.", 1.0, done=True, success=True)
 
 
+def test_an_episode_can_begin_with_the_first_action_of_some_verb() -> None:
+    options = {"begin": ["chop", "slice", "dice", "cook"], "max_turns": 4, "tasks_per_kind": [5, 5]}
+    env = TextWorld(games=cooking("roast"), prompt="short", **options)
+    for task in env.tasks("train"):
+        end, done = played(env, task)
+        assert end.success
+        *cut, cook, prepare, eat = done
+        assert [action.split()[0] for action in cut] in ([], ["chop"], ["slice"], ["dice"])
+        assert (cook.split()[0], prepare, eat) == ("cook", "prepare meal", "eat meal")
+
+
 def test_no_two_tasks_begin_and_are_solved_alike() -> None:
-    env = TextWorld(games=cooking("grill"), actions_left=3, tasks_per_kind=[9, 9])
+    env = TextWorld(games=cooking("grill"), begin=3, tasks_per_kind=[9, 9])
     tasks = env.tasks("train")
     numbers = [int(task.id.rpartition("/")[2]) for task in tasks]
     assert numbers[:2] != [0, 1]
@@ -172,7 +183,9 @@ def test_what_is_possible_is_listed_where_that_is_asked_for() -> None:
         ({"games": {"game": "coin", "words": "east"}}, "games.words must be a list"),
         ({"prompt": "long"}, "prompt"),
         ({"max_turns": 0}, "max_turns"),
-        ({"actions_left": 0}, "actions_left"),
+        ({"begin": 0}, "begin must be a whole number above 0 or a list of verbs"),
+        ({"begin": "cook"}, "begin must be"),
+        ({"begin": []}, "begin must be"),
         ({"tasks_per_kind": [3]}, "tasks_per_kind"),
         ({"tasks_per_kind": [3, 0]}, "tasks_per_kind"),
     ],
