@@ -47,11 +47,12 @@ class _Remembered:
     def fit(
         self, start: Adapter, lessons: Lessons, settings: TrainSection, seed: int, course: Course
     ) -> Fitted:
-        """As the site fits; noise and the optimiser's memory are never kept."""
-        if course.private or course.moments or settings.optimizer == "kept":
+        """As the site fits; what is learned with noise is never kept."""
+        if course.private:
             return self._site.fit(start, lessons, settings, seed, course)
         learned = [(lesson.content_digest, lesson.outcome, _sampled(lesson)) for lesson in lessons]
-        asked = [start.digest, learned, settings.model_dump(mode="json"), seed, course]
+        where = [*course._replace(moments=None), hashlib.sha256(course.moments or b"").hexdigest()]
+        asked = [start.digest, learned, settings.model_dump(mode="json"), seed, where]
         # Heavy, as training is.
         from fedse.train.order import FitFolder
 

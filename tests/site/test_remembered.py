@@ -8,6 +8,8 @@ from tests.needs import needs
 
 needs("torch", "peft", "transformers")
 
+import pytest
+
 from fedse.api.experiment import load_experiment
 from fedse.drivers.run import run_local
 from fedse.results.held_out import outcomes
@@ -18,18 +20,20 @@ from fedse.store.run_folder import create_run
 
 SETTINGS = {
     "run.rounds": 2,
-    "rollout.episodes": 4,
+    "rollout.episodes": 2,
     "buffer.demonstrations": 2,
     "train.steps": 2,
     "warmstart.rounds": 1,
-    "eval.episodes": 4,
+    "eval.episodes": 2,
     "eval.every": 2,
 }
 
 
-def experiment(only: str | None = None):
+def experiment(optimizer: str, only: str | None = None):
     method = "local-evolve" if only else None
-    return load_experiment("one-world", settings=SETTINGS, method=method, only=only).config
+    whole = load_experiment("one-world", settings={**SETTINGS, "train.optimizer": optimizer}).config
+    two = whole.model_copy(update={"clients": whole.clients[:2]})
+    return load_experiment(two, method=method, only=only).config
 
 
 def finish(config, root: Path, name: str, open_site):
@@ -52,11 +56,13 @@ def counted(done: list[str], *args, **options):
     return replace(site, fit=fit, play=play)
 
 
-def test_a_site_alone_does_again_only_what_differs(tmp_path: Path, monkeypatch):
+@pytest.mark.slow
+@pytest.mark.parametrize("optimizer", ["fresh", "kept"])
+def test_a_site_alone_does_again_only_what_differs(tmp_path: Path, monkeypatch, optimizer: str):
     """The first of two rounds and the first of two measurements are the same together and alone."""
-    together = experiment()
+    together = experiment(optimizer)
     name = together.clients[0].name
-    alone = experiment(only=name)
+    alone = experiment(optimizer, only=name)
     plain = [finish(one, tmp_path, f"p{i}", open_site) for i, one in enumerate([together, alone])]
     done: list[str] = []
     monkeypatch.setattr(remembered, "open_site", partial(counted, done))
