@@ -7,11 +7,13 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from fedse.audit.conduct import AuditPlan
 from fedse.audit.verdict import AuditResult, AuditRules
 from fedse.config.schema import Config
 from fedse.errors import ConfigError, TrainError
@@ -152,6 +154,17 @@ def test_without_a_model_an_audit_that_is_due_refuses(tmp_path: Path):
     data, rules = toy_adapter(SPEC, 1).to_bytes(), AuditRules(every=1)
     with pytest.raises(ConfigError, match="cannot audit"):
         serve_module.serve(request_for(1), data, site, CONFIG, emit=silent, audit=rules)
+
+
+def test_a_loss_that_learns_from_one_round_only_cannot_be_audited(tmp_path: Path):
+    """An audit learns again from the buffer, which is not what such a reply was made of."""
+    train = {"loss": "tests.toys.comparing:Comparing"}
+    config = Config.model_validate({**CONFIG.model_dump(), "train": train})
+    site = open_toy_site(config, "a", tmp_path, clock=time.time)
+    watched = replace(site, probe=object())
+    with pytest.raises(ConfigError, match="learns from the games of one round only"):
+        auditing.audit_site(toy_adapter(SPEC, 1), watched, config, AuditPlan(), round=1)
+    site.buffer.close()
 
 
 def test_audits_come_at_first_then_every_so_many_rounds_and_after_each_failure(toy: Audited):

@@ -91,6 +91,17 @@ def test_free_and_shaped_replies_are_sampled_together(policy: HFPolicy) -> None:
     assert both[1] is not None
     assert json.loads(both[1].text) in ("up", "down")
     assert both[1].text == policy._engine.encoder.text(both[1].action_ids)
+    told = HFPolicy(
+        policy._engine, policy._adapter, temperature=1.0, context=1024, new_tokens=96,
+        log_chances=True,
+    ).act([free, free._replace(shape=shape)], seed=3)  # fmt: skip
+    assert [reply and reply.action_ids for reply in told] == [
+        one and one.action_ids for one in both
+    ]
+    assert told[0] is not None
+    assert len(told[0].log_chances) == len(told[0].action_ids)
+    assert told[1] is not None
+    assert told[1].log_chances == (), "it was drawn from another distribution than the model's"
 
 
 def test_a_server_is_sent_the_same_shape() -> None:

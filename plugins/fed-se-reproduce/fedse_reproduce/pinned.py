@@ -14,6 +14,7 @@ from fedse_reproduce.tables import Gap, PinnedTable, TableArm, Versus, World
 A_SITES_STEPS = {"train.steps": 16}
 # The longest updates are shortened, as they are unless a file says otherwise.
 UNDER_ATTACK = {"run.rounds": 6, "aggregate.clip": "median"}
+REWARD = {"train.loss": "grpo", "train.options": {"group": 8}}
 NOTHING: Mapping[str, object] = {}
 NOT_PERSONAL = {"personal.steps": 0}
 GATE = {"splits.validation": 0.2, "gate.episodes": 40, "gate.liars": 2}
@@ -265,5 +266,21 @@ TABLES: Mapping[str, PinnedTable] = {
         ),
         ("successes", "all episodes"),
         seeds=3,
+    ),
+    "reward": PinnedTable(
+        "Related sites: successes or rewards, with as many games and steps, together and alone?",
+        (
+            TableArm("successes", world="reward"),
+            TableArm("GRPO", settings=REWARD, world="reward"),
+            TableArm("successes, alone", "local-evolve", world="reward"),
+            TableArm("GRPO, alone", "local-evolve", REWARD, world="reward"),
+        ),
+        (
+            Versus("GRPO", "successes"),
+            Versus("GRPO, alone", "successes, alone"),
+            Versus("GRPO", "GRPO, alone"),
+            Versus("successes", "successes, alone"),
+        ),
+        ("successes", "GRPO"),
     ),
 }

@@ -16,7 +16,7 @@ from fedse.errors import ConfigError
 from fedse.plugins import package_of, plugin_names
 from fedse_reproduce.attackers import Attack
 
-World = Literal["five-worlds", "one-world", "related", "levels", "newcomer", "unequal"]
+World = Literal["five-worlds", "one-world", "related", "levels", "newcomer", "unequal", "reward"]
 
 
 class TableArm(NamedTuple):
