@@ -282,5 +282,6 @@ TABLES: Mapping[str, PinnedTable] = {
             Versus("successes", "successes, alone"),
         ),
         ("successes", "GRPO"),
+        seeds=3,
     ),
 }
