@@ -37,7 +37,11 @@ OPTIONAL = {
     "cryptography": ("flower", "keys, certificates and signed ledgers"),
     "jinja2": ("report", "fedse report"),
     "pyarrow": ("parquet", "export to Parquet"),
-    **{package: (package, ", ".join(names)) for package, names in PACKAGES[ENVS].items()},
+    **{
+        package: (package, ", ".join(names))
+        for package, names in PACKAGES[ENVS].items()
+        if "[" not in package  # an extra has no version of its own
+    },
 }
 # Each sends something home unless told not to; our own child processes are told.
 TELEMETRY = {

@@ -78,6 +78,7 @@ def test_what_is_lacking_is_told_in_whole_sentences(
     found = {f.what: f for f in examine(tmp_path, QUIET, ports=())}
     worlds = found["fed-se-worlds is not installed, needed for babyai, textcraft, webshop"]
     assert (worlds.status, worlds.fix) == ("warn", "if you want it: pip install fed-se-worlds")
+    assert not [what for what in found if "[" in what]
     assert found["nginx is not installed, needed to lead a federation"].fix.endswith("nginx-light")
     torch = found["torch is not installed, needed to play and train"]
     assert (torch.status, torch.fix) == ("fail", INSTALL_TORCH)
