@@ -28,7 +28,7 @@ def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     for name in FETCHED:
         shutil.copytree(SHIPPED["tiny"], tmp_path / name)
     app, lines = build_app(), "".join(blocks("bash")).splitlines()
-    assert len(lines) == 5
+    assert len(lines) == 6
     for line in lines:
         assert can_be_typed(app, line), line
         if not line.startswith("fedse model get "):
