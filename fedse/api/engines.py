@@ -55,10 +55,12 @@ def drive(run: Run, engine: Engine, observer: Observer, *, remembered: Path | No
 
 def _here(run: Run, remembered: Path | None) -> None:
     from fedse.drivers.run import run_local
-    from fedse.site.open import open_site
     from fedse.site.remembered import open_remembering
 
-    run_local(run, open_site=partial(open_remembering, remembered) if remembered else open_site)
+    if remembered is None:
+        run_local(run)
+    else:
+        run_local(run, open_site=partial(open_remembering, remembered))
 
 
 def _on_flower(run: Run, engine: Engine, observer: Observer) -> None:
