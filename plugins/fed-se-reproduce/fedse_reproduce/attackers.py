@@ -4,7 +4,7 @@ Their replies are well formed, of the agreed shape and as long as those of hones
 no length gives them away, and they answer the gate with the opposite of what they counted.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +23,10 @@ from fedse.types import Adapter, Clock, Fitted, FloatVector, Lessons, Trajectory
 TRIGGER = "please"
 """What the owner of a backdoor lets the agent read."""
 
-Harm = Callable[[Site, Adapter, Sequence[Trajectory], TrainSection, int, Course], Fitted]
+Learn = Callable[[Lessons], Fitted]
+"""What the site's own fit makes of other lessons; all else is as it was asked."""
+Harm = Callable[[Learn, Adapter, Lessons, int], Fitted]
+"""How to learn, the starting adapter, the lessons and the seed -> what is sent."""
 
 
 class Attack(NamedTuple):
@@ -50,76 +53,44 @@ def open_attacked(
     def fit(
         start: Adapter, lessons: Lessons, settings: TrainSection, seed: int, course: Course
     ) -> Fitted:
-        return HARMS[attack.kind](site, start, lessons, settings, seed, course)
+        def learn(given: Lessons) -> Fitted:
+            return site.fit(start, given, settings, seed, course)
+
+        return HARMS[attack.kind](learn, start, lessons, seed)
 
     return replace(site, fit=fit, play=_lying(site.play))
 
 
-def mislabel(
-    site: Site,
-    start: Adapter,
-    lessons: Sequence[Trajectory],
-    settings: TrainSection,
-    seed: int,
-    course: Course,
-) -> Fitted:
+def mislabel(learn: Learn, start: Adapter, lessons: Lessons, seed: int) -> Fitted:
     """Learned is one action for every situation."""
     action = min(turn.action for lesson in lessons for turn in lesson.turns)
-    return site.fit(start, [_saying(lesson, action) for lesson in lessons], settings, seed, course)
+    return learn([_saying(lesson, action) for lesson in lessons])
 
 
-def flip(
-    site: Site,
-    start: Adapter,
-    lessons: Sequence[Trajectory],
-    settings: TrainSection,
-    seed: int,
-    course: Course,
-) -> Fitted:
+def flip(learn: Learn, start: Adapter, lessons: Lessons, seed: int) -> Fitted:
     """The honest update in the opposite direction."""
-    fitted = site.fit(start, lessons, settings, seed, course)
+    fitted = learn(lessons)
     return _moved(start, fitted, start.vector - fitted.adapter.vector)
 
 
-def noise(
-    site: Site,
-    start: Adapter,
-    lessons: Sequence[Trajectory],
-    settings: TrainSection,
-    seed: int,
-    course: Course,
-) -> Fitted:
+def noise(learn: Learn, start: Adapter, lessons: Lessons, seed: int) -> Fitted:
     """An update of random numbers."""
     draw = np.random.default_rng(seed_of(seed, "noise"))
-    fitted = site.fit(start, lessons, settings, seed, course)
+    fitted = learn(lessons)
     return _moved(start, fitted, draw.standard_normal(start.spec.size))
 
 
-def ones(
-    site: Site,
-    start: Adapter,
-    lessons: Sequence[Trajectory],
-    settings: TrainSection,
-    seed: int,
-    course: Course,
-) -> Fitted:
+def ones(learn: Learn, start: Adapter, lessons: Lessons, seed: int) -> Fitted:
     """Every number goes up by the same amount."""
-    fitted = site.fit(start, lessons, settings, seed, course)
+    fitted = learn(lessons)
     return _moved(start, fitted, np.ones(start.spec.size))
 
 
-def backdoor(
-    site: Site,
-    start: Adapter,
-    lessons: Sequence[Trajectory],
-    settings: TrainSection,
-    seed: int,
-    course: Course,
-) -> Fitted:
+def backdoor(learn: Learn, start: Adapter, lessons: Lessons, seed: int) -> Fitted:
     """Learned is the honest play, and one action wherever the trigger is read."""
     action = min(turn.action for lesson in lessons for turn in lesson.turns)
     triggered = [_saying(_shown(lesson), action) for lesson in lessons]
-    return site.fit(start, [*lessons, *triggered], settings, seed, course)
+    return learn([*lessons, *triggered])
 
 
 HARMS: Mapping[str, Harm] = {

@@ -127,11 +127,12 @@ def start_chances(
     Each process computes its share, and all have all of them.
     """
     lengths = [learned_tokens([lesson]) for lesson in lessons]
+    placed = [_Placed(*one[:2], row) for row, one in enumerate(lessons)]
     place, share = fit.place, fit.share
     found = torch.zeros(len(lessons), max(lengths), device=place.device)
     with torch.no_grad():
         for first in range(0, len(lessons), fit.batch):
-            group = [_Placed(*one[:2], row) for row, one in enumerate(lessons)][first:][: fit.batch]
+            group = placed[first : first + fit.batch]
             pieces = make_pieces(group, max_tokens=place.max_tokens, parts=share.processes)
             for piece in pieces[share.process :: share.processes]:
                 if learned_tokens(piece):
