@@ -4,7 +4,8 @@
 
 Each seed is a fresh process; a seed that is in the result is not run again. The result holds each
 seed's gain and its difference from working alone, both over all seeds with an interval that counts
-how much seeds differ, and one customer before and after.
+how much seeds differ, and one customer before and after. Beside it, desk-cases.json has every game,
+for the table of verdicts (research/verdicts.py).
 """
 
 import argparse
@@ -20,7 +21,11 @@ from fedse.exports.episodes import find_place, list_episodes, load_texts
 from fedse.results.alone import SeedRuns, TogetherOrAlone, together_or_alone
 from fedse.results.held_out import outcomes
 from fedse.stats.paired import paired_differences
+from research.verdicts import Case, Cases, Games, games_of
 from scripts.cpu_time import children_cpu_seconds
+
+HERE = "a shop, two kinds of cases; customers with all four kinds"
+NEW = "nothing, it has just joined; customers of that shop"
 
 
 def run_seed(seed: int, out: Path) -> dict[str, Any]:
@@ -88,6 +93,29 @@ def one_customer(seed: dict[str, Any], out: Path) -> dict[str, Any]:
     return {"task": pair.before.game.task, **dict(zip(who, turns, strict=True))}
 
 
+def cases(seeds: list[dict[str, Any]], out: Path) -> Cases:
+    """Every game of the seeds, as the questions that they answer."""
+    pairs: dict[str, tuple[Games, Games]] = {place: ({}, {}) for place in (HERE, NEW)}
+    for one in seeds:
+        together = games_of(out / one["together"])
+        alone = {shop: games_of(out / name) for shop, name in one["alone"].items()}
+        (new,) = one["newcomers"]
+        for place, at in ((HERE, None), (NEW, new)):
+            both = pairs[place]
+            both[0][one["seed"]] = {shop: together[at or shop] for shop in alone}
+            both[1][one["seed"]] = {shop: games[at or shop] for shop, games in alone.items()}
+    return Cases(
+        model="Qwen2.5-Coder-0.5B, de-quantised Q4_K_M",
+        command="python -m research.desk_seeds docs/results/desk-seeds.json --out RUNS",
+        details="how-to/which-base-model.md#see-it-on-a-real-model",
+        cpu_hours=round(sum(one["cpu_seconds"] or 0.0 for one in seeds) / 3600, 2),
+        cases=[
+            Case(where=place, together=together, other=other, first_screen=True)
+            for place, (together, other) in pairs.items()
+        ],
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("result", type=Path)
@@ -101,6 +129,8 @@ def main() -> None:
         found = {"seeds": seeds, "over_seeds": over_seeds(seeds, args.out)}
         found["customer"] = one_customer(seeds[0], args.out)
         args.result.write_text(json.dumps(found, indent=1) + "\n")
+        every = cases(seeds, args.out).model_dump_json(indent=1)
+        args.result.with_name("desk-cases.json").write_text(every + "\n")
         print(seed, json.dumps(found["over_seeds"]), flush=True)
 
 

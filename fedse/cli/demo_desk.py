@@ -87,7 +87,7 @@ def introduction(config: Config) -> str:
         f"rules of each shop. The model is {config.model.base}, on this CPU. In each of "
         f"{config.run.rounds} rounds a shop sends only its adapter. The shop {new} then tries what "
         "they have learned. After that each shop does the same alone, for comparison. This takes "
-        "about 12 minutes on two free cores. Nothing leaves this machine."
+        "about 15 minutes on two free cores. Nothing leaves this machine."
     )
     return fill(text, min(get_terminal_size().columns, 100)) + "\n"
 
