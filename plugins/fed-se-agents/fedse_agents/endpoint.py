@@ -36,6 +36,7 @@ from fedse.waiting import wait_until
 from fedse_agents.answers import Answered, chunks, completion
 from fedse_agents.batch_queue import BatchQueue
 from fedse_agents.chat import ChatRequest, json_object, parse_request
+from fedse_agents.cut_off import ended_after_calls
 from fedse_agents.offer import Offer
 from fedse_agents.record import Episodes, RecordedEpisode
 from fedse_agents.refused import RequestRefused, unsupported
@@ -124,7 +125,10 @@ class _Endpoint:
         offer = asked.offer
         question = episode.ask(asked.conversation, self._encoder)
         dialogue = question.dialogue._replace(shape=self._shape(offer))
-        reply = episode.take(question, await self._desk.ask(dialogue), offer.read)
+        sampled = await self._desk.ask(dialogue)
+        if sampled is not None and self._encoder is not None:
+            sampled = ended_after_calls(sampled, offer, self._encoder)
+        reply = episode.take(question, sampled, offer.read)
         said = offer.read(reply.text)
         earlier_tokens = sum(len(t.context_ids) + len(t.action_ids) for t in episode.turns[:-1])
         return Answered(
