@@ -23,17 +23,19 @@ T = TypeVar("T")
 
 ENVS, AGGREGATES, SELECTS = "fedse.envs", "fedse.aggregates", "fedse.selects"
 LOSSES, TRACKERS = "fedse.losses", "fedse.trackers"
-COMMANDS, EXPORTS = "fedse.commands", "fedse.exports"
+COMMANDS, DEMOS, EXPORTS = "fedse.commands", "fedse.demos", "fedse.exports"
 
 PACKAGES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     ENVS: {
         "fed-se-agents": ("program",),
         "fed-se-bridges": ("agentgym", "gymnasium", "mcp", "openenv"),
         "fed-se-bridges[reasoning]": ("reasoning-gym",),
+        "fed-se-serve": ("service",),
         "fed-se-textworld": ("textworld",),
         "fed-se-worlds": ("babyai", "textcraft", "webshop"),
     },
-    COMMANDS: {"fed-se-reproduce": ("reproduce", "sweep")},
+    COMMANDS: {"fed-se-reproduce": ("reproduce", "sweep"), "fed-se-serve": ("serve",)},
+    DEMOS: {"fed-se-serve": ("live",)},
     EXPORTS: {"fed-se-inspect": ("inspect",)},
     TRACKERS: {
         f"fed-se-trackers[{name}]": (name,)

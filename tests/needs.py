@@ -20,6 +20,7 @@ from fedse.errors import install_line
 PACKAGES = {
     "Crypto": "secure",
     "accelerate": "hf",
+    "aiohttp": "fed-se-serve",
     "check_jsonschema": "dev",
     "cryptography": "flower",
     "cyclonedx_py": "dev",

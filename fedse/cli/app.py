@@ -58,9 +58,21 @@ VERBS = {
     "env": ("List environments, check one, play one yourself.", "env play wordle"),
     "federation": ("Coordinate a federation: create, invite, enrol, start.", "federation status"),
     "privacy": ("What leaves a site, and what protects it.", "privacy report privacy.html"),
+    "serve": ("Put an agent in service: gateway, feedback, canary.", "serve site"),
     "site": ("Take part in a federation: join, preview, start, pause.", "site preview"),
 }
-GROUPS = ("config", "model", "engine", "env", "export", "ledger", "federation", "privacy", "site")
+GROUPS = (
+    "config",
+    "model",
+    "engine",
+    "env",
+    "export",
+    "ledger",
+    "federation",
+    "privacy",
+    "serve",
+    "site",
+)
 
 
 def build_app() -> App:

@@ -12,12 +12,16 @@ from fedse.cli.display import Json, Plain, mode_of
 from fedse.cli.phrases import next_steps
 from fedse.cli.run import Out, start_run
 from fedse.config.schema import Config
+from fedse.plugins import DEMOS, load_plugin, require_plugin
 
 
 def demo_verb(
     which: Annotated[
-        Literal["games", "desk"],
-        Parameter(help="games: five sites, a tiny model. desk: two shops, a real model."),
+        Literal["games", "desk", "live"],
+        Parameter(
+            help="games: five sites, a tiny model. desk: two shops, a real model. live: shops "
+            "in service."
+        ),
     ] = "games",
     /,
     *,
@@ -34,6 +38,10 @@ def demo_verb(
         from fedse.cli.demo_desk import desk_demo
 
         desk_demo(seed=seed, small=small, out=out, mode=mode_of(sys.stderr, json=json, plain=plain))
+        return
+    if which == "live":
+        require_plugin("fedse demo live", DEMOS, "live")
+        load_plugin(DEMOS, "live")(seed=seed, out=out)
         return
     experiment = load_experiment("demo", settings={"run.seed": seed})
     mode = mode_of(sys.stderr, json=json, plain=plain)

@@ -48,6 +48,8 @@ answers = 5
 secrets = true
 personal = false
 """
+BESIDE = ("service",)
+"""Sections of site.toml that packages beside fedse read; here they are left alone."""
 # Other sites' environments are not known here, but the schema requires a value.
 ELSEWHERE = "elsewhere"
 
@@ -191,7 +193,7 @@ def open_home(path: Path) -> Home:
     with boundary(StoreError, f"{path / SITE}", hint=from_backup(path / SITE)):
         facts = tomllib.loads((path / SITE).read_text())
         own = {name: facts.pop(name) for name in OWN_SECTIONS if name in facts}
-        card = SiteCard.model_validate(facts)
+        card = SiteCard.model_validate({k: v for k, v in facts.items() if k not in BESIDE})
     config = load_config(path / EXPERIMENT)
     if own:
         config = with_own_settings(config, path / SITE)

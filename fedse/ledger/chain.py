@@ -29,7 +29,7 @@ from fedse.types import Clock, Record, canonical_json, digest_of
 FILE = "ledger.jsonl"
 FORMAT = 1
 GENESIS = "genesis"
-Role = Literal["server", "client", "region"]
+Role = Literal["server", "client", "region", "service"]
 ROLES = get_args(Role)
 BEFORE_ALL = "0" * 64
 """The previous hash that the first line names."""

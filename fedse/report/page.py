@@ -122,13 +122,13 @@ def written(cell: Cell, column: Column) -> str:
             return f"{cell:,}"
 
 
-def asset(name: str) -> str:
-    """The text of a file that comes with the report."""
-    return files("fedse.report").joinpath(name).read_text(encoding="utf-8")
+def asset(name: str, package: str = "fedse.report") -> str:
+    """The text of a file that comes with the report, or with another package."""
+    return files(package).joinpath(name).read_text(encoding="utf-8")
 
 
-def template(name: str) -> Any:
-    """A template of the report, which escapes all text it is given."""
+def template(name: str, package: str = "fedse.report") -> Any:
+    """A template of the report, or of another package, which escapes all text it is given."""
     require_packages("a report", "jinja2", extra="report")
     from jinja2 import Environment, StrictUndefined
 
@@ -136,7 +136,7 @@ def template(name: str) -> Any:
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     env.filters["written"] = written
-    return env.from_string(asset(name))
+    return env.from_string(asset(name, package))
 
 
 def watch_page() -> tuple[str, str]:

@@ -130,6 +130,17 @@ def test_what_is_the_sites_own_may_be_changed(scene: Scene):
     assert open_home(home.path).config.trainer.threads == 2
 
 
+def test_the_section_of_a_package_beside_fedse_is_left_alone(scene: Scene):
+    home = scene.join()
+    file = home.path / "site.toml"
+    before = file.read_text()
+    file.write_text(f"{before}\n[service.metrics.solved]\nwhatever = 1\n")
+    assert open_home(home.path)[1:] == (home.card, home.config)
+    file.write_text(f"{before}\n[srevice]\n")
+    with pytest.raises(StoreError, match="srevice"):
+        open_home(home.path)
+
+
 def test_a_mistake_in_the_sites_own_settings_is_named_with_its_line(scene: Scene):
     file = scene.join().path / "site.toml"
     file.write_text(file.read_text().replace('device = "cpu"', 'devise = "cpu"'))

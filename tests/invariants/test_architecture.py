@@ -69,7 +69,12 @@ ALLOWED = {
     "llguidance": ("agent.shape",),
     "starlette": ("fedse_agents",),
     "uvicorn": ("fedse_agents",),
-    "cyclopts": ("cli", "fedse_reproduce.command", "fedse_reproduce.sweep.command"),
+    "cyclopts": (
+        "cli",
+        "fedse_reproduce.command",
+        "fedse_reproduce.sweep.command",
+        "fedse_serve.command",
+    ),
     "prometheus_client": ("observers.prometheus",),
     "rich": ("cli", "report"),
     "jinja2": ("report",),

@@ -41,6 +41,10 @@ DATES = {
     "flower/server_app.py": "events, the ledger",
     "fedse_reproduce/jobs.py": "events, the run's name",
     "fedse_agents/endpoint.py": "what a chat client is told",
+    "fedse_serve/command.py": "records, the ledger, the page",
+    "fedse_serve/harvest.py": "which labels are there",
+    "fedse_serve/own_engine.py": "what a chat client is told",
+    "live/shops.py": "where simulated days begin",
     "site/worker.py": "the ledger",
     "store/run_folder.py": "the run's name and events",
 }

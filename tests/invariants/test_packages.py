@@ -82,7 +82,7 @@ def fits_one_version(folder: Path) -> bool:
     return any(exact.fullmatch(one) for one in project(folder)["dependencies"])
 
 
-EXACT = ["fed-se-agents", "fed-se-inspect", "fed-se-reproduce"]
+EXACT = ["fed-se-agents", "fed-se-inspect", "fed-se-reproduce", "fed-se-serve"]
 """Built on more than public names, so each fits this version of the core and no other."""
 
 

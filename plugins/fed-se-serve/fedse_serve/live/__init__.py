@@ -1,0 +1,1 @@
+"""A demonstration: shops in service, simulated customers, and nights of federated learning."""

@@ -1,0 +1,207 @@
+"""Conversations from elsewhere as demonstrations, and records for other tools."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scene_records import ENCODER, END, NOON, PLAIN, conversation, new, opened, text, turn
+
+from fedse_serve.bring_in import IMPORTED, import_chats, import_spans
+from fedse_serve.bring_out import (
+    evaluation_of,
+    export_spans,
+    score_of,
+    span_id,
+    trace_id,
+    write_lines,
+)
+from fedse_serve.rows import Guards, StoredFeedback, StoredTurn
+from fedse_serve.stored import turns_of
+
+CHAT: dict[str, Any] = {
+    "messages": [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": "hello"},
+        {"role": "assistant", "content": "hi"},
+        {"role": "user", "content": [{"type": "text", "text": "and now?"}]},
+        {"role": "assistant", "content": "nothing"},
+        {"role": "user", "content": "unanswered"},
+    ]
+}
+
+
+def test_a_chat_is_a_demonstration_in_the_models_own_template() -> None:
+    (episode,), refused = import_chats([json.dumps(CHAT), "", json.dumps(CHAT)], ENCODER)
+    assert refused == ()
+    assert text(episode.token_ids) == (
+        f"<system>Be kind.{END}<user>hello{END}<assistant>hi{END}"
+        f"<user>and now?{END}<assistant>nothing{END}"
+    )
+    assert [text(turn.action_ids) for turn in episode.turns] == [f"hi{END}", f"nothing{END}"]
+    assert (episode.policy, episode.round, episode.outcome) == (IMPORTED, 0, "success")
+    assert all(turn.log_chances == () for turn in episode.turns)
+
+
+def test_calls_are_written_as_a_model_writes_them() -> None:
+    tool = {"type": "function", "function": {"name": "find", "parameters": {}}}
+    call = {"id": "c1", "type": "function", "function": {"name": "find", "arguments": '{"b": 1}'}}
+    messages = [
+        {"role": "user", "content": "look"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "found"},
+        {"role": "assistant", "content": "done"},
+    ]
+    chat = json.dumps({"messages": messages, "tools": [tool]})
+    (episode,), _ = import_chats([chat], ENCODER)
+    assert episode.turns[0].action == (
+        '<tool_call>\n{"name": "find", "arguments": {"b": 1}}\n</tool_call>'
+    )
+    assert "found" in episode.turns[1].observation
+    assert "find" in text(episode.turns[0].context_ids)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("{", "line 2: expected JSON"),
+        ("[]", "line 2: expected a JSON object, got []"),
+        ("{}", "line 2: expected a field 'messages'"),
+        ('{"messages": [{"role": "user", "content": "x"}]}', "at least one answer"),
+        (
+            '{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}',
+            "line 2: expected text, got a message with other content",
+        ),
+        ('{"messages": ["x"]}', "line 2: "),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_named_and_the_rest_is_taken(line: str, told: str) -> None:
+    episodes, refused = import_chats([json.dumps(CHAT), line], ENCODER)
+    assert len(episodes) == 1
+    assert len(refused) == 1
+    assert told in refused[0]
+
+
+def parts(role: str, *given: dict[str, Any]) -> dict[str, Any]:
+    return {"role": role, "parts": [*given]}
+
+
+def said(words: str) -> dict[str, Any]:
+    return {"type": "text", "content": words}
+
+
+def test_the_last_span_of_a_conversation_is_the_demonstration() -> None:
+    call = {"type": "tool_call", "id": "c", "name": "find", "arguments": {"b": 1}}
+    result = {"type": "tool_call_response", "id": "c", "response": {"n": 2}}
+    asked = [parts("user", said("look")), parts("assistant", call), parts("tool", result)]
+    whole = {
+        "gen_ai.conversation.id": "c1",
+        "gen_ai.system_instructions": json.dumps([said("Be kind.")]),
+        "gen_ai.input.messages": json.dumps(asked),
+        "gen_ai.output.messages": json.dumps([parts("assistant", said("done"))]),
+    }
+    first = {
+        **whole,
+        "gen_ai.input.messages": json.dumps(asked[:1]),
+        "gen_ai.output.messages": json.dumps([asked[1]]),
+    }
+    listed = [{"key": key, "value": {"stringValue": value}} for key, value in whole.items()]
+    otlp = {
+        "resourceSpans": [
+            {"scopeSpans": [{"spans": [{"startTimeUnixNano": "2", "attributes": listed}]}]}
+        ]
+    }
+    lines = [json.dumps(otlp), json.dumps({"startTimeUnixNano": 1, "attributes": first})]
+    (episode,), refused = import_spans(lines, ENCODER)
+    assert refused == ()
+    assert [turn.action for turn in episode.turns] == [
+        '<tool_call>\n{"name": "find", "arguments": {"b": 1}}\n</tool_call>',
+        "done",
+    ]
+    assert episode.turns[1].observation == '{"n": 2}'
+    assert text(episode.token_ids).startswith(f"<system>Be kind.{END}<user>look{END}")
+
+
+def test_spans_without_texts_are_named() -> None:
+    episodes, refused = import_spans(['{"attributes": {"gen_ai.conversation.id": "c"}}'], ENCODER)
+    assert episodes == ()
+    assert "line 1: the span has no gen_ai.input.messages" in refused[0]
+
+
+def stored(folder: Path) -> list[StoredTurn]:
+    records = opened(folder)
+    records.begin_all([new()])
+    sampling = {"temperature": 0.5, "seed": 3}
+    guards = Guards(error="engine", seconds=1.5)
+    records.add_turns([turn(1, "<user>hello", "hi", sampling=sampling, guards=guards)])
+    return turns_of(records, "s1")
+
+
+def test_a_turn_is_a_span_without_tokens_and_texts(tmp_path: Path) -> None:
+    made = export_spans(stored(tmp_path), application="shop")
+    (span,) = made["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    given = {one["key"]: one["value"] for one in span["attributes"]}
+    assert given["gen_ai.conversation.id"] == {"stringValue": "s1"}
+    assert given["gen_ai.agent.version"] == {"stringValue": PLAIN}
+    assert given["gen_ai.usage.input_tokens"] == {"intValue": "11"}
+    assert given["gen_ai.request.temperature"] == {"doubleValue": 0.5}
+    assert given["gen_ai.response.finish_reasons"] == {
+        "arrayValue": {"values": [{"stringValue": "stop"}]}
+    }
+    assert int(span["endTimeUnixNano"]) - int(span["startTimeUnixNano"]) == 1_500_000_000
+    assert span["status"] == {"code": 2, "message": "engine"}
+    assert (len(span["traceId"]), len(span["spanId"])) == (32, 16)
+    assert "hello" not in json.dumps(made)
+
+
+def test_what_is_brought_out_with_texts_can_be_brought_in(tmp_path: Path) -> None:
+    records = opened(tmp_path)
+    records.begin_all([new()])
+    records.add_turns(conversation(("hello", "hi")))
+    made = export_spans(turns_of(records, "s1"), application="shop", texts=True)
+    (episode,), refused = import_spans([json.dumps(made)], ENCODER)
+    assert refused == ()
+    assert text(episode.token_ids) == f"<user>hello{END}<assistant>hi{END}"
+
+
+def feedback(metric: str, value: Any, inference: str | None = None) -> StoredFeedback:
+    return StoredFeedback("f1", "s1", inference, metric, value, NOON, {"by": "thumb"})
+
+
+def test_feedback_is_an_evaluation() -> None:
+    made = evaluation_of(feedback("solved", False, "i1"), success=False)
+    assert {one["key"]: next(iter(one["value"].values())) for one in made["attributes"]} == {
+        "gen_ai.evaluation.name": "solved",
+        "gen_ai.conversation.id": "s1",
+        "gen_ai.evaluation.score.value": 0.0,
+        "gen_ai.evaluation.score.label": "fail",
+        "gen_ai.response.id": "i1",
+    }
+    assert (made["eventName"], made["spanId"]) == ("gen_ai.evaluation.result", span_id("i1"))
+    comment = evaluation_of(feedback("comment", "late"))
+    words = {"key": "gen_ai.evaluation.explanation", "value": {"stringValue": "late"}}
+    assert words in comment["attributes"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "expected"),
+    [
+        ("solved", True, (1, "BOOLEAN")),
+        ("rating", 4.5, (4.5, "NUMERIC")),
+        ("comment", "late", ("late", "TEXT")),
+        ("demonstration", [{"text": "x"}], ('[{"text": "x"}]', "CORRECTION")),
+    ],
+)
+def test_feedback_is_a_score(metric: str, value: Any, expected: tuple[Any, str]) -> None:
+    made = score_of(feedback(metric, value))
+    assert (made["value"], made["dataType"]) == expected
+    assert (made["id"], made["sessionId"], made["metadata"]) == ("f1", "s1", {"by": "thumb"})
+    about_a_turn = score_of(feedback(metric, value, "i1"))
+    assert about_a_turn["traceId"] == trace_id("s1")
+    assert "sessionId" not in about_a_turn
+
+
+def test_lines_are_for_the_owner_only(tmp_path: Path) -> None:
+    assert write_lines(tmp_path / "scores.jsonl", [{"a": 1}, {"b": "ü"}]) == 2
+    assert (tmp_path / "scores.jsonl").read_text() == '{"a": 1}\n{"b": "ü"}\n'
+    assert (tmp_path / "scores.jsonl").stat().st_mode & 0o777 == 0o600
