@@ -1,11 +1,14 @@
-"""Kill a gateway and its engine again and again under load, and look for what was lost.
+"""Kill a gateway, its engine and who learns from it under load, and look for what was lost.
 
-    python -m research.kill_service docs/results/kill-service.json --kills 10
+    python -m research.kill_service docs/results/kill-service.json --kills 30
+    FEDSE_MODELS=FOLDER python -m research.kill_service docs/results/kill-service-vllm.json \\
+        --kills 30 --base smollm2-135m --vllm PYTHON_WITH_VLLM
 
-Applications talk to `fedse serve` in front of an engine, over HTTP, in processes of their own. Both
-servers are killed with SIGKILL in turn, and started again. Then the record must have every feedback
-that was acknowledged, no turn twice, and for every turn the adapter that its answer named.
-`--engine URL` uses a vLLM server that is running, and kills only the gateway.
+Applications talk to `fedse serve` in front of an engine, over HTTP, while `fedse run` learns from
+their sessions, in processes of their own. Each of the three is killed with SIGKILL in turn, and
+started again. Then the record must have every feedback that was acknowledged, no turn twice, and
+for every turn the adapter that its answer named; and every session that was learned from once, if
+it was labelled a success. Without `--vllm` the engine is an instant one.
 """
 
 import argparse
@@ -20,24 +23,50 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import aiohttp
 import numpy as np
 
-from fedse.adapters.base import adapter_spec, initial_adapter
+from fedse.adapters.base import adapter_spec, base_path, initial_adapter
 from fedse.adapters.peft_folder import export_adapter
+from fedse.store.buffer import Buffer
 from fedse.store.sealing import Unsealed
 from fedse.types import Adapter
+from fedse_serve.engine import BASE
 from fedse_serve.records import open_records
 from fedse_serve.registry import Registry
 from fedse_serve.stored import feedback_of, sessions, turns_of
 
 SETTINGS = '[service]\nengine = "{engine}"\n[service.metrics.solved]\ntype = "boolean"\n'
+LEARNING = """
+[run]
+name = "learning"
+rounds = 500
+[model]
+base = "{base}"
+rank = 2
+alpha = 4
+targets = ["q_proj", "v_proj"]
+[rollout]
+episodes = 8
+context = 512
+[train]
+steps = 1
+[eval]
+episodes = 0
+[splits]
+validation = 0.0
+[[clients]]
+name = "me"
+env = "service"
+options = {{ folder = "{folder}" }}
+"""
+VLLM = "--dtype float32 --max-model-len 512 --enforce-eager --enable-lora --max-lora-rank 8"
 CLIENTS, TURNS = 8, 3
-UP_SECONDS = 120.0
+UP_SECONDS = 300.0
 
 
 class Heard(NamedTuple):
@@ -112,49 +141,108 @@ async def one_feedback(http: aiohttp.ClientSession, url: str, session: str, hear
             heard.feedback[(await answer.json())["feedback_id"]] = session
 
 
-def started(command: list[str], log: Path) -> subprocess.Popen[bytes]:
+def started(command: list[str], log: Path, **environment: str) -> subprocess.Popen[bytes]:
     with log.open("ab") as file:
         return subprocess.Popen(
-            [sys.executable, "-m", *command], stdout=file, stderr=file, start_new_session=True
+            command,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+            env={**os.environ, **environment},
         )
 
 
+class Parts:
+    """The gateway, its engine and who learns, each in a process group of its own."""
+
+    def __init__(self, folder: Path, base: str, vllm: str) -> None:
+        self._folder, self._base, self._vllm = folder, base, vllm
+        self._ports = {"gateway": free_port(), "engine": free_port()}
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self.place = place_with_adapter(folder / "adapter", base)
+        (self.place / "service").mkdir(exist_ok=True)
+        engine = self.url("engine")
+        (self.place / "service" / "site.toml").write_text(SETTINGS.format(engine=engine))
+        learning = LEARNING.format(base=base, folder=self.place / "service")
+        (folder / "learning.toml").write_text(learning)
+
+    def url(self, name: str) -> str:
+        return f"http://127.0.0.1:{self._ports[name]}"
+
+    def _command(self, name: str) -> list[str]:
+        python, port = [sys.executable, "-m"], str(self._ports.get(name, 0))
+        if name == "gateway":
+            return [*python, "fedse", "serve", str(self.place), "--port", port]
+        if name == "learner":
+            out, file = self._folder / "runs", self._folder / "learning.toml"
+            run = next(iter(out.glob("*")), None)
+            how = ["resume", str(run)] if run else ["run", str(file), "--out", str(out)]
+            return [*python, "fedse", *how, "--plain"]
+        if not self._vllm:
+            return [*python, "fedse_serve.instant_engine", port]
+        model = ["--model", str(base_path(self._base)), "--served-model-name", BASE]
+        where = ["--host", "127.0.0.1", "--port", port]
+        server = [self._vllm, "-m", "vllm.entrypoints.openai.api_server"]
+        return [*server, *model, *where, *VLLM.split()]
+
+    async def start(self, name: str) -> None:
+        """It runs and, if it has an address, answers there."""
+        loading = {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
+        self._running[name] = started(self._command(name), self._folder / f"{name}.log", **loading)
+        if name in self._ports:
+            await until_up(f"{self.url(name)}/health", self._running[name])
+
+    def kill(self, name: str) -> None:
+        process = self._running.pop(name)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def end(self) -> None:
+        for name in [*self._running]:
+            self.kill(name)
+
+
 async def under_load(
-    folder: Path, base: str, *, kills: int, seconds: tuple[float, float], engine: str
+    parts: Parts, *, kills: int, seconds: tuple[float, float]
 ) -> tuple[Heard, list[str]]:
-    """What was heard while servers were killed, and which were."""
-    place, port = place_with_adapter(folder / "adapter", base), free_port()
-    engine_port = free_port()
-    engine_url = engine or f"http://127.0.0.1:{engine_port}"
-    (place / "service").mkdir(exist_ok=True)
-    (place / "service" / "site.toml").write_text(SETTINGS.format(engine=engine_url))
-    commands = {"gateway": ["fedse", "serve", str(place), "--port", str(port)]}
-    if not engine:
-        commands["engine"] = ["fedse_serve.instant_engine", str(engine_port)]
-    addresses = {"gateway": f"http://127.0.0.1:{port}/health", "engine": f"{engine_url}/health"}
-    running = {name: started(command, folder / "log") for name, command in commands.items()}
-    heard, killed, draw, stop = Heard({}, {}), [], random.Random(0), asyncio.Event()
+    """What was heard while processes were killed, and which were."""
+    heard, killed, draw, stop = Heard({}, {}), list[str](), random.Random(0), asyncio.Event()
+    names = ("engine", "gateway", "learner")
     try:
-        for name, process in running.items():
-            await until_up(addresses[name], process)
-        url = f"http://127.0.0.1:{port}"
+        for name in names:
+            await parts.start(name)
+        url = parts.url("gateway")
         clients = [asyncio.create_task(talk(url, f"c{i}", heard, stop)) for i in range(CLIENTS)]
         for number in range(kills):
             await asyncio.sleep(draw.uniform(*seconds))
-            name = sorted(running)[number % len(running)]
-            os.kill(running[name].pid, signal.SIGKILL)
-            running[name].wait()
-            killed.append(name)
-            running[name] = started(commands[name], folder / "log")
-            await until_up(addresses[name], running[name])
+            killed.append(names[number % len(names)])
+            parts.kill(killed[-1])
+            await parts.start(killed[-1])
         await asyncio.sleep(seconds[1])
         stop.set()
         await asyncio.gather(*clients)
     finally:
-        for process in running.values():
-            process.terminate()
-            process.wait()
+        parts.end()
     return heard, killed
+
+
+def learned(folder: Path) -> dict[str, int]:
+    """What the buffer has, against what was harvested."""
+    service = folder / "adapter" / "service"
+    records = open_records(service, seal=Unsealed(), redact=None, held_out=0.2, clock=time.time)
+    rows = [*records.db.execute("SELECT session, task, label FROM harvest")]
+    won = {task for _, task, label in rows if label}
+    kept: Counter[str] = Counter()
+    for path in (folder / "runs").glob("*/clients/me/buffer.db"):
+        with closing(Buffer(path)) as buffer:
+            kept.update(episode.task.id for episode in buffer.episodes())
+    return {
+        "sessions_harvested": len(rows),
+        "sessions_harvested_twice": len(rows) - len({session for session, *_ in rows}),
+        "episodes_learned_from": sum(kept.values()),
+        "episodes_twice": sum(count > 1 for count in kept.values()),
+        "episodes_without_success": len({task.partition("-")[0] for task in kept} - won),
+    }
 
 
 def looked_at(folder: Path, heard: Heard) -> dict[str, Any]:
@@ -190,24 +278,32 @@ def kill_service(
     kills: int,
     base: str = "tiny",
     seconds: tuple[float, float] = (0.5, 2.0),
-    engine: str = "",
+    vllm: str = "",
 ) -> dict[str, Any]:
     """The figures of one trial in an empty folder."""
-    heard, killed = asyncio.run(
-        under_load(folder, base, kills=kills, seconds=seconds, engine=engine)
-    )
-    return {"killed": dict(Counter(killed)), **looked_at(folder, heard)}
+    parts = Parts(folder, base, vllm)
+    heard, killed = asyncio.run(under_load(parts, kills=kills, seconds=seconds))
+    engine = "vLLM" if vllm else "instant"
+    found = {**looked_at(folder, heard), **learned(folder)}
+    return {"engine": engine, "base": base, "killed": dict(Counter(killed)), **found}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("result", type=Path)
-    parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--base", default="tiny")
-    parser.add_argument("--engine", default="")
+    parser.add_argument("--vllm", default="", help="the Python that has vLLM")
+    parser.add_argument("--seconds", type=float, nargs=2, default=(0.5, 4.0), help="between kills")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        found = kill_service(Path(folder), kills=args.kills, base=args.base, engine=args.engine)
+        found = kill_service(
+            Path(folder),
+            kills=args.kills,
+            base=args.base,
+            seconds=tuple(args.seconds),
+            vllm=args.vllm,
+        )
     args.result.write_text(json.dumps(found, indent=1) + "\n")
     print(json.dumps(found, indent=1))
 

@@ -15,6 +15,7 @@ import asyncio
 import json
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
@@ -80,13 +81,17 @@ def gateway_at(folder: Path, engine: str, port: int, base: str) -> "subprocess.P
     (place / "service" / "site.toml").write_text(SETTINGS.format(engine=engine))
     registry = Registry(place / "service", name="adapter", clock=time.time)
     registry.move(Move(kind="pinned", adapter=None, reason="to measure"))
-    return started(["fedse", "serve", str(place), "--port", str(port)], folder / "log")
+    return started(
+        [sys.executable, "-m", "fedse", "serve", str(place), "--port", str(port)], folder / "log"
+    )
 
 
 async def alone(folder: Path, sessions: int) -> dict[str, Any]:
     """The gateway before an instant engine."""
     engine_port, port = free_port(), free_port()
-    engine = started(["fedse_serve.instant_engine", str(engine_port)], folder / "log")
+    engine = started(
+        [sys.executable, "-m", "fedse_serve.instant_engine", str(engine_port)], folder / "log"
+    )
     gateway = gateway_at(folder, f"http://127.0.0.1:{engine_port}", port, "tiny")
     url, found = f"http://127.0.0.1:{port}", []
     try:

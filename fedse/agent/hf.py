@@ -6,7 +6,7 @@ its new tokens. The trainer uses the same model object, one of the two at a time
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -53,6 +53,22 @@ class _Memory(NamedTuple):
     attention_B_T: Tensor
 
 
+class Begun(NamedTuple):
+    """A cache in which the first `read[i]` tokens of row i are computed already, and its mask."""
+
+    cache: DynamicCache
+    attention_B_T: Tensor
+    read: Sequence[int]
+
+
+class Beginnings(Protocol):
+    """What earlier batches have computed, for rows that begin as one of theirs did."""
+
+    def begin(self, rows: Sequence[Ids], engine: Engine) -> Begun: ...
+
+    def keep(self, rows: Sequence[Ids], cache: DynamicCache, attention_B_T: Tensor) -> None: ...
+
+
 class HFPolicy:
     """Samples from one adapter at one temperature; temperature 0 takes the likeliest token.
 
@@ -73,9 +89,10 @@ class HFPolicy:
         to_the_end: bool = False,
         log_chances: bool = False,
         shared_prefix: bool = False,
+        beginnings: Beginnings | None = None,
     ) -> None:
         self.name, self._to_the_end, self._told = adapter.digest, to_the_end, log_chances
-        self._shared_prefix = shared_prefix
+        self._shared_prefix, self._beginnings = shared_prefix, beginnings
         self._engine, self._adapter = engine, adapter
         self._temperature, self._context, self._new_tokens = temperature, context, new_tokens
         self._memory: _Memory | None = None
@@ -103,18 +120,20 @@ class HFPolicy:
         memory = self._recall(past)
         if memory is None:
             given_now = [p + g for p, g in zip(past, given, strict=True)]
-            cache, attention, read = self._begin(given_now)
-            given_now = [row[read:] for row in given_now]
+            known = self._beginnings
+            begun = known.begin(given_now, self._engine) if known else self._begin(given_now)
+            cache, attention = begun.cache, begun.attention_B_T
+            given_now = [row[n:] for row, n in zip(given_now, begun.read, strict=True)]
         else:
             given_now, cache, attention = given, memory.cache, memory.attention_B_T
         random = torch.Generator().manual_seed(seed)
         keeper = ShapeKeeper(self._engine.tokenizer, self._engine.width, shapes)
         drawn = _Drawn(keeper, len(past), self._new_tokens)
-        block = _left_padded([(*g, *d) for g, d in zip(given_now, drawn.ids, strict=True)])
+        block = left_padded([(*g, *d) for g, d in zip(given_now, drawn.ids, strict=True)])
         end = None if self._to_the_end else self._engine.eos_id
         while drawn.unfinished.any():
             attention = torch.cat([attention, block.attention_B_T], dim=1)
-            logits_B_V = self._forward(block, attention, cache)
+            logits_B_V = forward(self._engine, block, attention, cache)
             for row, allowed_V in keeper.allowed().items():
                 logits_B_V[row, torch.from_numpy(~allowed_V)] = -torch.inf
             token_B = self._draw(logits_B_V, random)
@@ -123,36 +142,24 @@ class HFPolicy:
             block = drawn.take(token_B, end)
         # A row's last token is fed too, or its keys would be missing in the next turn.
         attention = torch.cat([attention, block.attention_B_T], dim=1)
-        self._forward(block, attention, cache)
+        forward(self._engine, block, attention, cache)
         actions = [tuple(ids) for ids in drawn.ids]
         rows = [p + g + a for p, g, a in zip(past, given, actions, strict=True)]
-        self._memory = _Memory(rows, cache, attention)
+        if self._beginnings:
+            self._beginnings.keep(rows, cache, attention)
+        else:
+            self._memory = _Memory(rows, cache, attention)
         chances = zip(drawn.log_chances, shapes, strict=True)
         return actions, [() if shape else tuple(own) for own, shape in chances]
 
-    def _begin(self, rows: list[Ids]) -> tuple[DynamicCache, Tensor, int]:
-        """A cache in which so many first tokens of all rows are read already, and their mask."""
+    def _begin(self, rows: list[Ids]) -> Begun:
         cache, shared = DynamicCache(), common_prefix(rows) if self._shared_prefix else 0
         if shared:
-            first = _left_padded([rows[0][:shared]])
-            self._forward(first, first.attention_B_T, cache)
+            first = left_padded([rows[0][:shared]])
+            forward(self._engine, first, first.attention_B_T, cache)
             cache.batch_repeat_interleave(len(rows))
-        return cache, torch.ones(len(rows), shared, dtype=torch.long), shared
-
-    def _forward(self, block: "_Block", attention_B_T: Tensor, cache: Any) -> Tensor:
-        positions_B_T = (attention_B_T.cumsum(dim=1) - 1).clamp(min=0)
-        device = self._engine.device
-        output = self._engine.model(
-            input_ids=block.ids_B_T.to(device),
-            attention_mask=attention_B_T.to(device),
-            position_ids=positions_B_T[:, -block.ids_B_T.shape[1] :].to(device),
-            past_key_values=cache,
-            use_cache=True,
-            logits_to_keep=1,
-        )
-        # Tokens are drawn here on the CPU, so a seed means the same on every device.
-        logits_B_V: Tensor = output.logits[:, -1].cpu()
-        return logits_B_V
+        read = [shared] * len(rows)
+        return Begun(cache, torch.ones(len(rows), shared, dtype=torch.long), read)
 
     def _draw(self, logits_B_V: Tensor, random: torch.Generator) -> Tensor:
         if self._temperature == 0:
@@ -172,6 +179,22 @@ class HFPolicy:
             return self._memory
         self._memory.cache.batch_select_indices(torch.tensor(keep, device=self._engine.device))
         return _Memory(past, self._memory.cache, self._memory.attention_B_T[keep])
+
+
+def forward(engine: Engine, block: "Block", attention_B_T: Tensor, cache: DynamicCache) -> Tensor:
+    """The logits after the block's last tokens; the cache has the block's keys and values too."""
+    positions_B_T = (attention_B_T.cumsum(dim=1) - 1).clamp(min=0)
+    output = engine.model(
+        input_ids=block.ids_B_T.to(engine.device),
+        attention_mask=attention_B_T.to(engine.device),
+        position_ids=positions_B_T[:, -block.ids_B_T.shape[1] :].to(engine.device),
+        past_key_values=cache,
+        use_cache=True,
+        logits_to_keep=1,
+    )
+    # Tokens are drawn here on the CPU, so a seed means the same on every device.
+    logits_B_V: Tensor = output.logits[:, -1].cpu()
+    return logits_B_V
 
 
 def common_prefix(rows: Sequence[Ids]) -> int:
@@ -196,9 +219,9 @@ class _Drawn:
         for row in self.unfinished.nonzero().flatten().tolist():
             self.log_chances[row].append(round(float(chances_B[row]), DECIMALS))
 
-    def take(self, token_B: Tensor, end: int | None) -> "_Block":
+    def take(self, token_B: Tensor, end: int | None) -> "Block":
         """Each unfinished row has its token and what follows from it; `end` ends a row."""
-        block = _Block(token_B[:, None], self.unfinished[:, None].long())
+        block = Block(token_B[:, None], self.unfinished[:, None].long())
         new: list[Ids] = [()] * len(self.ids)
         for row in self.unfinished.nonzero().flatten().tolist():
             token = int(token_B[row])
@@ -207,7 +230,7 @@ class _Drawn:
             new[row] = (token, *forced)[: self._most - len(self.ids[row])]
             self.ids[row] += new[row]
             self.unfinished[row] = token != end and len(self.ids[row]) < self._most
-        return _left_padded(new) if max(map(len, new)) > 1 else block
+        return left_padded(new) if max(map(len, new)) > 1 else block
 
 
 def log_chances_of(token_B: Tensor, logits_B_V: Tensor) -> Tensor:
@@ -215,16 +238,16 @@ def log_chances_of(token_B: Tensor, logits_B_V: Tensor) -> Tensor:
     return torch.log_softmax(logits_B_V.double(), dim=-1).gather(1, token_B[:, None])[:, 0]
 
 
-class _Block(NamedTuple):
+class Block(NamedTuple):
     ids_B_T: Tensor
     attention_B_T: Tensor
 
 
-def _left_padded(rows: Sequence[Ids]) -> _Block:
+def left_padded(rows: Sequence[Ids]) -> Block:
     width = max(len(row) for row in rows)
     ids_B_T = torch.zeros(len(rows), width, dtype=torch.long)
     attention_B_T = torch.zeros_like(ids_B_T)
     for i, row in enumerate(rows):
         ids_B_T[i, width - len(row) :] = torch.tensor(row)
         attention_B_T[i, width - len(row) :] = 1
-    return _Block(ids_B_T, attention_B_T)
+    return Block(ids_B_T, attention_B_T)

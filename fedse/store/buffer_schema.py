@@ -6,14 +6,13 @@ one can be found and forgotten. It is personal data itself. What stands in it, i
 and `identity`, and in a `body`, is what the file's seal makes of it (fedse.store.sealing).
 """
 
-import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from fedse.errors import StoreError, boundary
-from fedse.store.database import Database, open_database
+from fedse.store.database import Database, open_durable
 
 SCHEMA_VERSION = 5
 SCHEMA = """
@@ -185,17 +184,7 @@ FREE_IDENTITIES = (
 
 def open_file(path: Path) -> Database:
     """The file exists with all its tables; one of a newer schema is refused."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # SQLite gives its WAL the mode of the database file, so this covers both.
-    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-    db = open_database(path)
-    for pragma in (
-        "page_size = 16384",  # two 2 KB rows waste half of a default 4 KB page
-        "journal_mode = WAL",
-        "synchronous = FULL",
-        "secure_delete = ON",
-    ):
-        db.execute(f"PRAGMA {pragma}")
+    db = open_durable(path)
     version = db.execute("PRAGMA user_version").fetchone()[0]
     if version > SCHEMA_VERSION:
         raise StoreError(

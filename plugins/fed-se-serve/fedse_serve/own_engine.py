@@ -34,12 +34,15 @@ from fedse_agents.answers import Answered, chunks, completion
 from fedse_agents.chat import chat_request, json_object
 from fedse_agents.record import RecordedEpisode
 from fedse_agents.refused import RequestRefused
+from fedse_serve.beginnings import Remembered
 from fedse_serve.engine import BASE
 from fedse_serve.listening import listening
 
 WINDOW_SECONDS = 0.02
 """How long the first request of a batch waits for others."""
-BATCH, NEW_TOKENS = 32, 256
+BATCH, NEW_TOKENS = 64, 256
+REMEMBERED_TOKENS = 16_384
+"""Per adapter and way of sampling."""
 NO_GAME = Game(Task(env="service", id="", split="train"), 0)
 
 
@@ -81,7 +84,7 @@ class OwnEngine:
         self._adapters = {BASE: initial_adapter(bare, seed=0)}
         self._queue: queue.SimpleQueue[_Asked | None] = queue.SimpleQueue()
         self._calls = 0
-        self._policy = lru_cache(maxsize=8)(self._made_policy)
+        self._policy = lru_cache(maxsize=4)(self._made_policy)
 
     def app(self) -> web.Application:
         app = web.Application(client_max_size=8 << 20)
@@ -194,6 +197,7 @@ class OwnEngine:
             context=self._context,
             new_tokens=how.new_tokens,
             log_chances=True,
+            beginnings=Remembered(tokens=REMEMBERED_TOKENS),
         )
 
 

@@ -4,13 +4,12 @@ Only its owner can read it, a committed write survives kill -9 and a power cut, 
 is overwritten. `session` is hidden by the file's seal, and a `body` is closed by it.
 """
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from fedse.errors import StoreError, boundary
-from fedse.store.database import Database, open_database
+from fedse.store.database import Database, open_durable
 
 FILE = "service.db"
 SCHEMA_VERSION = 1
@@ -94,17 +93,7 @@ STATEMENTS = [statement for statement in SCHEMA.split(";") if statement.strip()]
 
 def open_file(path: Path) -> Database:
     """The file exists with all its tables; one of a newer schema is refused."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # SQLite gives its WAL the mode of the database file, so this covers both.
-    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-    db = open_database(path)
-    for pragma in (
-        "page_size = 16384",  # a turn has several KB
-        "journal_mode = WAL",
-        "synchronous = FULL",
-        "secure_delete = ON",
-    ):
-        db.execute(f"PRAGMA {pragma}")
+    db = open_durable(path)
     if _version(db) == SCHEMA_VERSION:
         return db
     with transaction(db):

@@ -3,8 +3,8 @@
 The shops begin with conversations of their own staff. By day customers talk to each shop's gateway,
 and thumbs come late. At night the shops learn from the sessions with a thumb up, and only adapters
 travel. What they have learned together is offered to each service and has to prove itself there.
-After the third night somebody offers a harmful adapter instead. Days are simulated: the clock runs
-ahead.
+On the day after the last of these, somebody offers a harmful adapter. Days are simulated: the clock
+runs ahead.
 """
 
 import asyncio
@@ -21,15 +21,22 @@ from fedse.api import running as runs
 from fedse.seeds import seed_of
 from fedse.store.run_folder import open_run
 from fedse.types import Adapter
-from fedse_serve.live.customers import Thumbs, Visit, customers_of, serve_customers, thumbs_of
+from fedse_serve.live.customers import (
+    LATEST,
+    Thumbs,
+    Visit,
+    customers_of,
+    serve_customers,
+    thumbs_of,
+)
 from fedse_serve.live.shops import DAY, SHOPS, Clock, Shop, engine_running, open_shop
 from fedse_serve.moves import Move
 from fedse_serve.page import service_page
 from fedse_serve.status import Status, status_of
 
 NIGHTS, CUSTOMERS = 4, 40
-HARMFUL_NIGHT, HARM = 3, 3.0
-"""After which a harmful adapter is offered, and how much longer than a learned one it is."""
+HARM = 3.0
+"""How much longer than a learned adapter the harmful one is."""
 THUMBS = Thumbs()
 WAVES = 4
 """How often a day the trial is looked at."""
@@ -93,12 +100,12 @@ class Live:
 
     async def day(self, number: int) -> None:
         """Customers came to every shop, and what was said of earlier days has arrived."""
+        for shop in self.shops:
+            for _ in range(2):  # a new candidate gets through the gate, and then its share
+                await shop.service.look_at_trial()
         for wave in range(WAVES):
             await asyncio.gather(*(self._wave(shop, number, wave) for shop in self.shops))
-            self._clock.now += DAY / WAVES
-            for shop in self.shops:
-                await self._hear(shop)
-                await shop.service.look_at_trial()
+            await self._pass_time(DAY / WAVES)
         solved = [visit.solved for done in self.days if done.day == number for visit in done.visits]
         self._tell(
             f"day {number}: {sum(solved)} of {len(solved)} customers served as the rules ask"
@@ -112,6 +119,16 @@ class Live:
         visits = await serve_customers(client, shop.name, tasks, when=when)
         self.days.append(DayDone(number, shop.name, tuple(visits)))
         shop.waiting.extend(thumbs_of(visits, self._how, now=self._clock.now, random=random))
+
+    async def late_thumbs(self) -> None:
+        """Everything that customers wanted to say has been said."""
+        await self._pass_time(LATEST)
+
+    async def _pass_time(self, seconds: float) -> None:
+        self._clock.now += seconds
+        for shop in self.shops:
+            await self._hear(shop)
+            await shop.service.look_at_trial()
 
     async def _hear(self, shop: Shop) -> None:
         """The thumbs whose time has come are on record."""
@@ -163,7 +180,7 @@ async def live_demo(
     out: Path, *, base: str, seed: int, tell: Callable[[str], None], how: Thumbs = THUMBS
 ) -> LiveDemo:
     """All days and nights are over; each shop has its page in `out`."""
-    clock = Clock(NIGHTS + 1)
+    clock = Clock(NIGHTS + 2)
     with engine_running(base) as engine:
         async with AsyncExitStack() as stack:
             shops = [await open_shop(stack, out, name, engine, base, clock, seed) for name in SHOPS]
@@ -171,6 +188,9 @@ async def live_demo(
             stack.push_async_callback(live.close)
             await _learn(live, out, base, seed)
             await live.day(NIGHTS + 1)
+            live.replace(harmful(_adapter(out / "runs", NIGHTS + 1), 0), "a mistake")
+            await live.day(NIGHTS + 2)
+            await live.late_thumbs()
             return _ended(live, out, clock)
 
 
@@ -186,21 +206,19 @@ async def _learn(live: Live, out: Path, base: str, seed: int) -> None:
         if event == "round.started" and number > 1:
             asyncio.run_coroutine_threadsafe(live.day(number - 1), loop).result()
         if event == "round.committed":
-            _offer_last(live, folder, number)
+            reason = f"learned in night {number - 1}" if number > 1 else "from the staff"
+            live.offer(_adapter(folder, number), reason)
 
     file = out / "experiment.toml"
     file.write_text(text)
     await asyncio.to_thread(runs.run, file, on_event=see, out=folder)
 
 
-def _offer_last(live: Live, folder: Path, number: int) -> None:
+def _adapter(folder: Path, number: int) -> Adapter:
+    """What the only run in the folder had learned after a round."""
     (run,) = folder.iterdir()
     with open_run(run) as opened:
-        adapter = opened.adapter(number)
-    if number == HARMFUL_NIGHT + 1:
-        live.replace(harmful(adapter, 0), "a mistake")
-    else:
-        live.offer(adapter, f"learned in night {number - 1}" if number > 1 else "from the staff")
+        return opened.adapter(number)
 
 
 def _ended(live: Live, out: Path, clock: Clock) -> LiveDemo:
