@@ -40,7 +40,13 @@ from fedse_serve.records import open_records
 from fedse_serve.registry import Registry
 from fedse_serve.stored import feedback_of, sessions, turns_of
 
-SETTINGS = '[service]\nengine = "{engine}"\n[service.metrics.solved]\ntype = "boolean"\n'
+SETTINGS = """
+[service]
+engine = "{engine}"
+idle_minutes = 0.05
+[service.metrics.solved]
+type = "boolean"
+"""
 LEARNING = """
 [run]
 name = "learning"
@@ -235,7 +241,8 @@ def learned(folder: Path) -> dict[str, int]:
     kept: Counter[str] = Counter()
     for path in (folder / "runs").glob("*/clients/me/buffer.db"):
         with closing(Buffer(path)) as buffer:
-            kept.update(episode.task.id for episode in buffer.episodes())
+            for name in buffer.experiments():
+                kept.update(game.task for game in buffer.kept(name))
     return {
         "sessions_harvested": len(rows),
         "sessions_harvested_twice": len(rows) - len({session for session, *_ in rows}),

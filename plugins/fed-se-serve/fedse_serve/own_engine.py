@@ -38,8 +38,9 @@ from fedse_serve.beginnings import Remembered
 from fedse_serve.engine import BASE
 from fedse_serve.listening import listening
 
-WINDOW_SECONDS = 0.02
-"""How long the first request of a batch waits for others."""
+WINDOW_SECONDS, WINDOW_SHARE = 0.02, 0.1
+"""How long the first request of a batch waits for others: so long, or this share of the time that
+the last batch took. People who were answered together go on together."""
 BATCH, NEW_TOKENS = 64, 256
 REMEMBERED_TOKENS = 16_384
 """Per adapter and way of sampling."""
@@ -170,8 +171,10 @@ class OwnEngine:
         return web.json_response(_with_tokens(completion(answer), prompt, reply))
 
     def _work(self) -> None:
+        took = 0.0
         while (first := self._queue.get()) is not None:
-            group, end = [first], time.monotonic() + WINDOW_SECONDS
+            began = time.monotonic()
+            group, end = [first], began + max(WINDOW_SECONDS, WINDOW_SHARE * took)
             while len(group) < BATCH and (left := end - time.monotonic()) > 0:
                 with suppress(queue.Empty):
                     more = self._queue.get(timeout=left)
@@ -180,6 +183,7 @@ class OwnEngine:
                     group.append(more)
             for how in dict.fromkeys(one.how for one in group):
                 self._answer_all(how, [one for one in group if one.how == how])
+            took = time.monotonic() - began
 
     def _answer_all(self, how: Sampling, asked: Sequence[_Asked]) -> None:
         self._calls += 1

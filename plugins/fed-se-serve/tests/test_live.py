@@ -61,18 +61,21 @@ def test_days_and_nights_go_by_and_every_shop_has_its_page(
 ) -> None:
     monkeypatch.setattr(demo, "NIGHTS", 1)
     monkeypatch.setattr(demo, "CUSTOMERS", 8)
+    monkeypatch.setattr(demo, "HARMED", 12)
     told: list[str] = []
     found = asyncio.run(demo.live_demo(tmp_path, base="tiny", seed=0, tell=told.append))
-    assert [text[:5] for text in told] == ["day 1", "day 2"]
-    assert sum(len(done.visits) for done in found.days) == 2 * 8 * len(SHOPS)
+    assert [text[:5] for text in told] == ["day 1", "day 2", "day 3"]
+    assert sum(len(done.visits) for done in found.days) == 2 * 8 * len(SHOPS) + demo.HARMED
     for shop, status in found.statuses.items():
         kinds = [moved.move.kind for moved in status.moves]
         assert kinds[:4] == ["offered", "pinned", "unpinned", "offered"]
-        assert sum(day.sessions for day in status.days) == 16
+        harmed = shop == next(iter(SHOPS))
+        assert (kinds.count("offered") == 3) == harmed
+        assert sum(day.sessions for day in status.days) == 16 + demo.HARMED * harmed
         assert "<h1>" in found.pages[shop].read_text()
         served = {v.adapter for done in found.days if done.shop == shop for v in done.visits}
         assert served <= {moved.move.adapter for moved in status.moves}
-    assert len(result_lines(found)) == 1 + 2 + 2 * len(SHOPS)
+    assert len(result_lines(found)) == 1 + 3 + 2 * len(SHOPS)
     (run,) = (tmp_path / "runs").iterdir()
     learned = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
     assert [one["round"] for one in learned if one["event"] == "round.committed"] == [1, 2]

@@ -13,9 +13,9 @@ from fedse.envs.desk.env import Desk
 from fedse.envs.desk.shops import CASES
 from fedse.types import Task
 
-TALKING = 16
+TALKING = 64
 """Customers at the same time."""
-SOONEST, LATEST = 600.0, 2 * 86_400.0
+SOONEST, LATEST = 600.0, 1.5 * 86_400.0
 """Seconds after a session in which its thumb comes."""
 NEW_TOKENS = 28
 

@@ -3,13 +3,13 @@
 The shops begin with conversations of their own staff. By day customers talk to each shop's gateway,
 and thumbs come late. At night the shops learn from the sessions with a thumb up, and only adapters
 travel. What they have learned together is offered to each service and has to prove itself there.
-On the day after the last of these, somebody offers a harmful adapter. Days are simulated: the clock
-runs ahead.
+On the day after, somebody offers a harmful adapter to one shop. Days are simulated: the clock runs
+ahead.
 """
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from random import Random
@@ -34,11 +34,12 @@ from fedse_serve.moves import Move
 from fedse_serve.page import service_page
 from fedse_serve.status import Status, status_of
 
-NIGHTS, CUSTOMERS = 4, 40
-HARM = 3.0
-"""How much longer than a learned adapter the harmful one is."""
+STAFF_ROUNDS, NIGHTS, CUSTOMERS = 1, 4, 24
+HARM, HARMED = 3.0, 64
+"""How much longer than a learned adapter the harmful one is, and how many customers come to the
+shop that it is offered to: enough to tell by."""
 THUMBS = Thumbs()
-WAVES = 4
+WAVES = 2
 """How often a day the trial is looked at."""
 EXPERIMENT = """
 [run]
@@ -52,9 +53,13 @@ episodes = 64
 context = 512
 new_tokens = 28
 [train]
-lr = 1e-3
-batch = 4
+lr = 3e-4
+schedule = "run"
+batch = 1
 steps = 8
+[trainer]
+precision = "float32"
+max_tokens = 1536
 [eval]
 episodes = 0
 [splits]
@@ -98,31 +103,29 @@ class Live:
         self._tell, self.days = tell, list[DayDone]()
         self._clients: dict[str, Any] = {}
 
-    async def day(self, number: int) -> None:
-        """Customers came to every shop, and what was said of earlier days has arrived."""
-        for shop in self.shops:
+    async def day(self, number: int, shops: Sequence[Shop] = (), *, customers: int = 0) -> None:
+        """Customers came to the shops, and what was said of earlier days has arrived."""
+        shops, customers = shops or self.shops, customers or CUSTOMERS
+        for shop in shops:
             for _ in range(2):  # a new candidate gets through the gate, and then its share
                 await shop.service.look_at_trial()
         for wave in range(WAVES):
-            await asyncio.gather(*(self._wave(shop, number, wave) for shop in self.shops))
+            coming = [self._wave(shop, number, wave, customers // WAVES) for shop in shops]
+            await asyncio.gather(*coming)
             await self._pass_time(DAY / WAVES)
         solved = [visit.solved for done in self.days if done.day == number for visit in done.visits]
         self._tell(
             f"day {number}: {sum(solved)} of {len(solved)} customers served as the rules ask"
         )
 
-    async def _wave(self, shop: Shop, number: int, wave: int) -> None:
+    async def _wave(self, shop: Shop, number: int, wave: int, customers: int) -> None:
         """A part of the day's customers came to one shop."""
         random = Random(seed_of(self._seed, "customers", shop.name, number, wave))
-        tasks = customers_of(shop.name, CUSTOMERS // WAVES, random=random)
+        tasks = customers_of(shop.name, customers, random=random)
         client, when = self._client(shop), f"{number}-{wave}"
         visits = await serve_customers(client, shop.name, tasks, when=when)
         self.days.append(DayDone(number, shop.name, tuple(visits)))
         shop.waiting.extend(thumbs_of(visits, self._how, now=self._clock.now, random=random))
-
-    async def late_thumbs(self) -> None:
-        """Everything that customers wanted to say has been said."""
-        await self._pass_time(LATEST)
 
     async def _pass_time(self, seconds: float) -> None:
         self._clock.now += seconds
@@ -147,14 +150,15 @@ class Live:
                 shop.service.registry.serve_first(digest)
             shop.service.look()
 
-    def replace(self, adapter: Adapter, reason: str) -> None:
-        """The adapter is the candidate of all services, whoever was it before."""
-        for shop in self.shops:
-            one = shop.service.registry.state.candidate
-            if one:
-                gone = Move(kind="withdrawn", adapter=one.adapter, reason="replaced by hand")
-                shop.service.registry.move(gone)
-        self.offer(adapter, reason)
+    async def mistake(self, adapter: Adapter) -> None:
+        """One shop was offered a harmful adapter and had customers; all thumbs have come."""
+        shop = self.shops[0]
+        registry = shop.service.registry
+        while one := registry.state.candidate:
+            registry.move(Move(kind="withdrawn", adapter=one.adapter, reason="replaced by hand"))
+        registry.offer(adapter, reason="a mistake")
+        await self.day(NIGHTS + 2, [shop], customers=HARMED)
+        await self._pass_time(LATEST)
 
     def _client(self, shop: Shop) -> Any:
         from openai import AsyncOpenAI
@@ -188,25 +192,25 @@ async def live_demo(
             stack.push_async_callback(live.close)
             await _learn(live, out, base, seed)
             await live.day(NIGHTS + 1)
-            live.replace(harmful(_adapter(out / "runs", NIGHTS + 1), 0), "a mistake")
-            await live.day(NIGHTS + 2)
-            await live.late_thumbs()
+            learned = _adapter(out / "runs", STAFF_ROUNDS + NIGHTS)
+            await live.mistake(harmful(learned, seed))
             return _ended(live, out, clock)
 
 
 async def _learn(live: Live, out: Path, base: str, seed: int) -> None:
-    """Every night is a round; before it, a day of customers."""
+    """The staff's rounds, and then for every night a round, before it a day of customers."""
     loop, folder = asyncio.get_running_loop(), out / "runs"
-    text = EXPERIMENT.format(rounds=NIGHTS + 1, seed=seed, base=base)
+    text = EXPERIMENT.format(rounds=STAFF_ROUNDS + NIGHTS, seed=seed, base=base)
     text += "".join(CLIENT.format(shop=shop.name, home=out / shop.name) for shop in live.shops)
 
     def see(event: str, facts: dict[str, Any]) -> None:
         number = int(facts.get("round", 0))
-        # The first round learns from what the staff said; each later one from a day in service.
-        if event == "round.started" and number > 1:
-            asyncio.run_coroutine_threadsafe(live.day(number - 1), loop).result()
-        if event == "round.committed":
-            reason = f"learned in night {number - 1}" if number > 1 else "from the staff"
+        night = number - STAFF_ROUNDS
+        # The first rounds learn from what the staff said; each later one from a day in service.
+        if event == "round.started" and night > 0:
+            asyncio.run_coroutine_threadsafe(live.day(night), loop).result()
+        if event == "round.committed" and night >= 0:
+            reason = f"learned in night {night}" if night else "from the staff"
             live.offer(_adapter(folder, number), reason)
 
     file = out / "experiment.toml"

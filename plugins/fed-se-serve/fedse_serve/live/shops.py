@@ -27,10 +27,12 @@ SHOPS = {
     "shoes": ("damaged", "wrong"),
 }
 """Each shop with the cases that its staff's conversations are about; customers come with all."""
-LOGS = 8
+LOGS = 4
 """Conversations of its staff that a shop begins with."""
 DAY = 86_400.0
-# With few customers a day, a candidate serves half of them, and is promoted sooner.
+# A dozen thumbs a day prove little: a candidate serves half of the customers and takes over as soon
+# as its thumbs look no worse. What is slow on a busy machine says nothing about an adapter. This
+# agent has no tools of the API, does not ask and does not refuse.
 SETTINGS = """
 [service]
 engine = "{engine}"
@@ -41,9 +43,15 @@ type = "boolean"
 wait_days = 2.0
 [service.canary]
 shares = [0.5, 1.0]
-least = 8
-promote_delta = 0.1
-promote_alpha = 0.2
+alpha = 0.1
+least = 3
+promote_delta = 0.3
+promote_alpha = 0.9
+[service.canary.guards]
+invalid_tool_calls = 1.0
+refusals = 1.0
+questions = 1.0
+too_slow = 1.0
 """
 
 

@@ -8,18 +8,19 @@ from shutil import get_terminal_size
 from textwrap import fill
 
 from fedse.stats.rates import Rate
-from fedse_serve.live.demo import CUSTOMERS, HARMFUL_NIGHT, NIGHTS, LiveDemo, live_demo
+from fedse_serve.live.demo import CUSTOMERS, NIGHTS, LiveDemo, live_demo
 from fedse_serve.live.shops import SHOPS
 from fedse_serve.status import named
 
-BASE = "smollm2-135m"
+BASE = "qwen2.5-coder-0.5b"
 INTRODUCTION = (
-    f"The shops {', '.join(SHOPS)} put one agent in service ({BASE}, on this CPU). On each of "
-    f"{NIGHTS + 1} days {CUSTOMERS} simulated customers talk to each shop; a third of them say "
-    "later how it went, and a tenth of those are wrong. In the nights between, the shops learn "
-    "together from the sessions with a thumb up, and only adapters travel. A new adapter serves "
-    "half of the customers until its sessions show whether it is better. After night "
-    f"{HARMFUL_NIGHT} somebody offers a harmful one. Nothing leaves this machine."
+    f"The shops {', '.join(SHOPS)} put one agent in service ({BASE}, on this CPU). It begins with "
+    f"what their staff said to a few customers. On each of {NIGHTS + 1} days {CUSTOMERS} simulated "
+    "customers talk to each shop; a third of them say later how it went, and a tenth of those are "
+    "wrong. In the nights between, the shops learn together from the sessions with a thumb up, and "
+    "only adapters travel. A new adapter serves half of the customers until their thumbs show "
+    f"whether it is better. On day {NIGHTS + 2} somebody offers a harmful one to the shop "
+    f"{next(iter(SHOPS))}. Nothing leaves this machine."
 )
 
 
