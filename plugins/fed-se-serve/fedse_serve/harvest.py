@@ -10,7 +10,8 @@ the folder above, or in the file that the option `settings` names. A round takes
 `rollout.episodes` episodes, the sessions labelled first, and leaves the rest to the next one.
 Sessions that are held out are never among them: they are what an adapter is evaluated on, as far as
 it really served them. `imports` names a file of conversations that are worth imitating, one a line
-in OpenAI's chat format: every round takes them first, and the buffer has each of them once.
+in OpenAI's chat format, or spans as lines of OTLP's JSON: every round takes them first, and the
+buffer has each of them once.
 """
 
 import time
@@ -27,7 +28,7 @@ from fedse.method.progress import GamesProgress, untold
 from fedse.method.rollout import Game
 from fedse.store.buffer_key import seal_beside
 from fedse.types import Clock, Split, Task, Trajectory, digest_of
-from fedse_serve.bring_in import import_chats
+from fedse_serve.bring_in import import_logs
 from fedse_serve.labels import Label, label_of
 from fedse_serve.records import Records, open_records
 from fedse_serve.rows import StoredSession
@@ -91,12 +92,13 @@ class Service:
         if self._imports is None:
             return []
         with boundary(StoreError, f"environment 'service': imports = {str(self._imports)!r}"):
-            found = import_chats(self._imports.read_text(encoding="utf-8").splitlines(), encoder)
+            # Not splitlines: JSON may hold other ends of lines as they are.
+            found = import_logs(self._imports.read_text(encoding="utf-8").split("\n"), encoder)
         if found.refused:
             raise ConfigError(
                 f"{self._imports} has {len(found.refused)} lines that are no conversations, the "
                 f"first: {found.refused[0]}",
-                hint="one JSON object a line, with messages as OpenAI's chat format has them",
+                hint="one JSON object a line: messages in OpenAI's chat format, or resourceSpans",
             )
         return [*found.episodes]
 

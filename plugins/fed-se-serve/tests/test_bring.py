@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from scene_records import ENCODER, END, NOON, PLAIN, conversation, new, opened, text, turn
 
-from fedse_serve.bring_in import IMPORTED, import_chats, import_spans
+from fedse_serve.bring_in import IMPORTED, import_chats, import_logs, import_spans
 from fedse_serve.bring_out import (
     evaluation_of,
     export_spans,
@@ -126,6 +126,64 @@ def test_spans_without_texts_are_named() -> None:
     episodes, refused = import_spans(['{"attributes": {"gen_ai.conversation.id": "c"}}'], ENCODER)
     assert episodes == ()
     assert "line 1: the span has no gen_ai.input.messages" in refused[0]
+
+
+def otlp(*spans: dict[str, Any]) -> str:
+    """A line as a collector writes it; every attribute as a value of OTLP's JSON."""
+    listed = [
+        {**one, "attributes": [{"key": k, "value": v} for k, v in one["attributes"].items()]}
+        for one in spans
+    ]
+    return json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": listed}]}]})
+
+
+def structured(value: Any) -> dict[str, Any]:
+    if isinstance(value, list):
+        return {"arrayValue": {"values": [*map(structured, value)]}}
+    if isinstance(value, dict):
+        held = [{"key": key, "value": structured(one)} for key, one in value.items()]
+        return {"kvlistValue": {"values": held}}
+    return {"intValue": str(value)} if isinstance(value, int) else {"stringValue": value}
+
+
+def test_messages_are_read_as_text_and_as_structure_and_other_spans_are_passed_over() -> None:
+    asked, answered = [parts("user", said("hello"))], [parts("assistant", said("hi"))]
+    call = [parts("assistant", {"type": "tool_call", "name": "find", "arguments": {"b": 1}})]
+    tool = [{"type": "function", "name": "find", "parameters": {}}]
+    conversation = {"gen_ai.conversation.id": {"stringValue": "c"}}
+    spans = [
+        {"attributes": {"http.request.method": {"stringValue": "GET"}}},
+        {
+            "startTimeUnixNano": "1",
+            "attributes": {
+                **conversation,
+                "gen_ai.input.messages": structured(asked),
+                "gen_ai.output.messages": structured(call),
+                "gen_ai.tool.definitions": structured(tool),
+            },
+        },
+        {"startTimeUnixNano": "2", "attributes": conversation},
+        {
+            "attributes": {
+                "gen_ai.input.messages": {"stringValue": json.dumps(asked)},
+                "gen_ai.output.messages": {"stringValue": json.dumps(answered)},
+            }
+        },
+    ]
+    (first, second), refused = import_logs([otlp(*spans)], ENCODER)
+    assert refused == ()
+    assert first.turns[0].action == (
+        '<tool_call>\n{"name": "find", "arguments": {"b": 1}}\n</tool_call>'
+    )
+    assert '"function": {"name": "find"' in text(first.turns[0].context_ids)
+    assert second.turns[0].action == "hi"
+
+
+def test_a_file_is_spans_if_a_line_is_and_not_if_one_speaks_of_them() -> None:
+    talk = {"messages": [{"role": "user", "content": "resourceSpans?"}, *CHAT["messages"][1:3]]}
+    assert len(import_logs(["{", json.dumps(talk)], ENCODER).episodes) == 1
+    told = "line 3: expected a span with GenAI attributes, got none"
+    assert import_logs(["", otlp(), json.dumps(CHAT)], ENCODER) == ((), (told,))
 
 
 def stored(folder: Path) -> list[StoredTurn]:

@@ -291,6 +291,22 @@ def test_imported_conversations_come_before_sessions_and_are_never_evaluated_on(
         shop.play(imports=str(logs), round=3)
 
 
+def test_imports_may_be_spans(shop: Shop) -> None:
+    def messages(role: str, said: str) -> str:
+        return json.dumps([{"role": role, "parts": [{"type": "text", "content": said}]}])
+
+    attributes = {
+        "gen_ai.input.messages": messages("user", "one\u2028line"),
+        "gen_ai.output.messages": messages("assistant", "hi"),
+    }
+    listed = [{"key": key, "value": {"stringValue": one}} for key, one in attributes.items()]
+    line = {"resourceSpans": [{"scopeSpans": [{"spans": [{"attributes": listed}]}]}]}
+    logs = shop.home / "logs.jsonl"
+    logs.write_text(json.dumps(line, ensure_ascii=False) + "\n")
+    shop.serve("a", ("hello", "hi"), solved=True)
+    assert [episode.policy for episode in shop.play(imports=str(logs))] == ["imported", PLAIN]
+
+
 def test_without_games_nothing_is_harvested(shop: Shop) -> None:
     shop.serve("s1", ("a", "b"), solved=True)
     assert shop.play(most=0) == []
