@@ -15,6 +15,7 @@ from fedse.agent.tokens import load_encoder
 from fedse.cli.display import Json
 from fedse.errors import ConfigError
 from fedse_serve.engine import BASE
+from fedse_serve.exporting import Form, export_records
 from fedse_serve.forgetting import forget_person
 from fedse_serve.keys import add_key, read_keys
 from fedse_serve.moves import Move
@@ -158,6 +159,29 @@ def key(
     place = _place(where)
     place.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     print(add_key(place.folder, application))
+
+
+@app.command
+def export(
+    where: Where,
+    /,
+    *,
+    out: Annotated[str, Parameter(help="The file to write; for otel also a collector's address.")],
+    form: Annotated[Form, Parameter(help="Spans in OTLP/JSON, or Langfuse's scores.")],
+    texts: Annotated[bool, Parameter(help="With what was said, as it is redacted here.")] = False,
+) -> None:
+    """Write sessions, turns and feedback for other tools, one JSON object a line.
+
+    otel: a session is a span, its turns are spans below it, and feedback is events. langfuse:
+    feedback as bodies of POST /api/public/scores. Without --texts no text of a conversation is in
+    it, and no comment, correction or tag. An address is sent OTLP over HTTP; OpenTelemetry's
+    variable OTEL_EXPORTER_OTLP_HEADERS may hold a key for it.
+
+    Example: fedse serve export site --out http://127.0.0.1:4318/v1/traces --form otel
+    """
+    place = _place(where)
+    records, settings = _records(place), place.settings
+    print(export_records(records, settings, out=out, form=form, texts=texts, environ=os.environ))
 
 
 @app.command

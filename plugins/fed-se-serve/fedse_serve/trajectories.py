@@ -63,7 +63,7 @@ def demonstrations_of(
             newest[turn.number] = one.value
     made = []
     for number, text in sorted(newest.items()):
-        chain = _up_to(turns, number)
+        chain = up_to(turns, number)
         if _lacks_tokens(chain):
             chain = _without_tokens(chain)
         steps = [_turn(turn, learned=False) for turn in chain]
@@ -78,10 +78,11 @@ def demonstrations_of(
 def _chains(turns: Sequence[StoredTurn]) -> list[list[StoredTurn]]:
     """From each turn that nothing continues back to one that continues nothing."""
     continued = {turn.parent for turn in turns}
-    return [_up_to(turns, turn.number) for turn in turns if turn.number not in continued]
+    return [up_to(turns, turn.number) for turn in turns if turn.number not in continued]
 
 
-def _up_to(turns: Sequence[StoredTurn], number: int) -> list[StoredTurn]:
+def up_to(turns: Sequence[StoredTurn], number: int) -> list[StoredTurn]:
+    """The turn of that number, after those that its prompt continues."""
     by_number = {turn.number: turn for turn in turns}
     chain = [by_number[number]]
     while chain[-1].parent is not None:
