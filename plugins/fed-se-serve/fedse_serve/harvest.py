@@ -30,6 +30,7 @@ from fedse.store.buffer_key import seal_beside
 from fedse.types import Clock, Split, Task, Trajectory, digest_of
 from fedse_serve.bring_in import import_logs
 from fedse_serve.labels import Label, label_of
+from fedse_serve.marks import TASK_LENGTH
 from fedse_serve.records import Records, open_records
 from fedse_serve.rows import StoredSession
 from fedse_serve.schema import FILE, transaction
@@ -68,6 +69,7 @@ class Service:
         self._folder, self._clock = Path(folder).expanduser(), clock
         self._settings = Path(settings).expanduser() if settings else None
         self._imports = Path(imports).expanduser() if imports else None
+        self._evaluated = HeldOut()
         self.night = night
         """Another name makes another harvest of the same round of the same adapter."""
         if not (self._folder / FILE).is_file():
@@ -118,7 +120,8 @@ class Service:
         name = task.id.partition("-")[0]
         query = "SELECT person FROM harvest JOIN session USING (session) WHERE task = ?"
         row = self.records.db.execute(query, (name,)).fetchone()
-        return str(row[0]) if row and row[0] else task.id
+        person = row[0] if row else self._evaluated.person(name, self.records)
+        return person or task.id
 
     def player(self, encoder: Encoder, beat: Beat) -> Callable[..., list[Trajectory]]:
         """Harvests a round's episodes, called as `rollout` is."""
@@ -126,6 +129,22 @@ class Service:
 
     def now(self) -> float:
         return self._clock()
+
+
+class HeldOut:
+    """Whose the held-out sessions are, by the names that they are evaluated under."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str | None] = {}
+
+    def person(self, task: str, records: Records) -> str | None:
+        """The digest of the person; None = nobody is known, or there is no such session."""
+        if len(task) == TASK_LENGTH and task not in self._known:
+            # The names cannot be turned back into sessions, so all are made once more.
+            rows = records.db.execute("SELECT session, person FROM session WHERE held_out")
+            show, name = records.seal.show, records.marks.task
+            self._known = {name(show(hidden)): person for hidden, person in rows}
+        return self._known.get(task)
 
 
 def harvest(
