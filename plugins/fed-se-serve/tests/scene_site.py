@@ -4,6 +4,7 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import NAMESPACE_OID, uuid5
 
 from scene_records import ENCODER, PLAIN, Clock, conversation
 from test_harvest import LATER, NOON, SITE, Acting, _with
@@ -35,7 +36,9 @@ def learned(home: Path) -> None:
                 new = NewSession(session, person, "shop", "stable", PLAIN, True)
                 records.begin_all([new])
                 (turn,) = conversation((f"planted {session}", "hi"))
-                records.add_turns([_with(turn, session=session, inference=session)])
+                records.add_turns(
+                    [_with(turn, session=session, inference=uuid5(NAMESPACE_OID, session).hex)]
+                )
                 records.add_feedback([FeedbackRow("solved", True, NOON, session=session)])
                 held = "UPDATE session SET held_out = 1 WHERE session = ?"
                 if name == "held":
