@@ -36,7 +36,7 @@ from fedse_serve.rows import StoredSession
 from fedse_serve.schema import FILE, transaction
 from fedse_serve.settings import ServiceSettings, read_settings, settings_file
 from fedse_serve.stored import feedback_of, session_named, sessions, turns_of
-from fedse_serve.trajectories import NAME, demonstrations_of, episodes_of
+from fedse_serve.trajectories import NAME, demonstrations_of, episodes_of, named
 
 PLACES = 256
 """Tasks of each split: they stand for sessions, so that every share in [splits] has some."""
@@ -122,6 +122,21 @@ class Service:
         row = self.records.db.execute(query, (name,)).fetchone()
         person = row[0] if row else self._evaluated.person(name, self.records)
         return person or task.id
+
+    def taken_back(self) -> list[Task]:
+        """Of sessions that were harvested as successes and have the label failure now."""
+        query, records = "SELECT DISTINCT session FROM harvest WHERE label", self.records
+        won = {hidden for (hidden,) in records.db.execute(query)}
+        lost = [
+            session
+            for session, label in _labelled(self, no_beat, held_out=False)
+            if label.success is False and records.seal.hide(session.session) in won
+        ]
+        return [
+            Task(env=NAME, id=named(records.marks.task(one.session), number), split="train")
+            for one in lost
+            for number in range(one.turns)
+        ]
 
     def player(self, encoder: Encoder, beat: Beat) -> Callable[..., list[Trajectory]]:
         """Harvests a round's episodes, called as `rollout` is."""

@@ -39,7 +39,7 @@ def episodes_of(
         learned |= {turn.number for turn in chain}
         adapters = {turn.adapter for turn in chain}
         policy = adapters.pop() if len(adapters) == 1 else MIXED
-        made.append(_episode(steps, _named(task, number), policy, success=success, round=round))
+        made.append(_episode(steps, named(task, number), policy, success=success, round=round))
     return made
 
 
@@ -134,5 +134,6 @@ def _episode(
     )
 
 
-def _named(task: str, number: int) -> str:
+def named(task: str, number: int) -> str:
+    """The name of an episode of the session; it has at most as many as turns."""
     return f"{task}-{number + 1}" if number else task
