@@ -24,6 +24,8 @@ T = TypeVar("T")
 ENVS, AGGREGATES, SELECTS = "fedse.envs", "fedse.aggregates", "fedse.selects"
 LOSSES, TRACKERS = "fedse.losses", "fedse.trackers"
 COMMANDS, DEMOS, EXPORTS = "fedse.commands", "fedse.demos", "fedse.exports"
+SEALED = "fedse.sealed"
+"""Functions from a site's folder to the files there that are under the key of its buffer."""
 
 PACKAGES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     ENVS: {
@@ -37,6 +39,7 @@ PACKAGES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     COMMANDS: {"fed-se-reproduce": ("reproduce", "sweep"), "fed-se-serve": ("serve",)},
     DEMOS: {"fed-se-serve": ("live",)},
     EXPORTS: {"fed-se-inspect": ("inspect",)},
+    SEALED: {"fed-se-serve": ("service",)},
     TRACKERS: {
         f"fed-se-trackers[{name}]": (name,)
         for name in ("mlflow", "tensorboard", "trackio", "wandb")

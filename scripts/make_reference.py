@@ -22,8 +22,10 @@ from typing import Any
 
 import fedse
 from fedse import errors
-from fedse.config.keys import ConfigKey, config_keys
+from fedse.config.keys import ANY, ConfigKey, config_keys, keys_of
 from fedse.types import ClientStats
+from fedse_serve.settings import NAME as SERVICE
+from fedse_serve.settings import ServiceSettings
 from scripts.import_picture import sources_here
 from scripts.markdown import code, table
 from scripts.read_commands import command_parts
@@ -70,9 +72,24 @@ def _config() -> Iterator[str]:
         several = section.expected == "one table or more"
         yield f"## {section.name}"
         yield f"In the file: `{f'[[{section.name}]]' if several else f'[{section.name}]'}`."
-        inside = [k for k in keys.values() if k.name.rpartition(".")[0] == section.name]
-        rows = [(f"`{k.name}`", _default(k), f"{k.about} Must be {k.expected}.") for k in inside]
-        yield table(["key", "default", "meaning"], rows)
+        yield _settings(section.name, keys)
+
+
+def _service() -> Iterator[str]:
+    keys = keys_of(ServiceSettings, SERVICE)
+    sections = {SERVICE: "", **{key.name: key.about for key in keys.values() if key.is_section}}
+    for section, about in sections.items():
+        named = f"; {ANY} is yours to choose, and there may be several" if ANY in section else ""
+        yield f"## {section}"
+        yield f"In the file: `[{section}]`{named}. {about}".rstrip()
+        yield _settings(section, keys)
+
+
+def _settings(section: str, keys: Mapping[str, ConfigKey]) -> str:
+    settings = [key for key in keys.values() if not key.is_section]
+    inside = [k for k in settings if k.name.rpartition(".")[0] == section]
+    rows = [(f"`{k.name}`", _default(k), f"{k.about} Must be {k.expected}.") for k in inside]
+    return table(["key", "default", "meaning"], rows)
 
 
 def _default(key: ConfigKey) -> str:
@@ -218,6 +235,7 @@ def _decisions() -> Iterator[str]:
 PAGES: Mapping[str, Callable[[], Iterator[str]]] = {
     "reference/commands.md": command_parts,
     "reference/config.md": _config,
+    "reference/service.md": _service,
     "reference/events.md": lambda: _events(sources_here()),
     "reference/exit-codes.md": _exit_codes,
     "reference/api.md": _api,

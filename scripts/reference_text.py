@@ -19,6 +19,13 @@ INTRO = {
         "prints a file with all its defaults, and `--set train.lr=1e-4` changes one key for one "
         "run. `(paper: 20)` is the published value.",
     ),
+    "reference/service.md": (
+        "Settings of a service",
+        "The section `[service]` of a site's `site.toml`, or of `service/site.toml` in the folder "
+        "of an adapter that is served, says what counts as success and how an agent is [in "
+        "service](../how-to/put-your-agent-in-service.md). Every key is listed here; an unknown "
+        "key is refused. The package is `fed-se-serve`.",
+    ),
     "reference/events.md": (
         "Events",
         "A run writes one JSON object per event into `events.jsonl`, and `--json` prints the "

@@ -46,6 +46,8 @@ PACKAGES = {
     "presidio_analyzer": "redact",
     "prometheus_client": "metrics",
     "openai": "dev",
+    "opentelemetry": "dev",
+    "opentelemetry.proto": "dev",
     "psutil": "engine",
     "pyarrow": "parquet",
     "ray": "simulation",

@@ -9,6 +9,7 @@ from cyclopts import Parameter
 from fedse.cli.phrases import counted
 from fedse.cli.site_options import HERE, HomeOption, idle, opened
 from fedse.errors import ConfigError
+from fedse.plugins import SEALED, load_plugin, plugin_names
 from fedse.store.buffer_key import IN_ENVIRONMENT, encrypt_buffer, key_path, rotate_key
 from fedse.store.files import write_durably
 
@@ -23,8 +24,9 @@ def encrypt(
 ) -> None:
     """Encrypt the site's episodes on its disk, or replace the key they are encrypted with.
 
-    The key is made if there is none, and site.toml names it. Without the key nobody can read the
-    episodes, so keep a copy of it. Adapters are not encrypted.
+    So are the records of an agent in service, which must be stopped meanwhile. The key is made if
+    there is none, and site.toml names it. Without the key nobody can read the episodes, so keep a
+    copy of it. Adapters are not encrypted.
 
     Example: fedse privacy encrypt --key /mnt/keys/site.key
     """
@@ -37,7 +39,8 @@ def encrypt(
     with idle(home, "privacy encrypt"):
         if not named:
             _name_key(site.path / SITE, setting)
-        changed = rotate_key(buffer, path) if rotate else encrypt_buffer(buffer, path)
+        beside = [f for name in plugin_names(SEALED) for f in load_plugin(SEALED, name)(site.path)]
+        changed = (rotate_key if rotate else encrypt_buffer)(buffer, path, beside=beside)
     print(f"key      {path}, readable by its owner only; without it the episodes are lost")
     print(f"written  {counted(changed, 'record')} again; the earlier bytes are overwritten")
     print("covers   what agents saw and said, names of tasks and persons; not adapters, not counts")

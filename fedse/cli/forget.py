@@ -72,7 +72,7 @@ def forget(
         more = {} if made is None else {"retrained": _retrained_facts(made)}
         print(json_format.dumps({**_facts(told, dry_run=dry_run), **more}))
         return
-    print("\n".join(_lines(told, home, dry_run=dry_run)))
+    print("\n".join(forgotten_lines(told, home, dry_run=dry_run)))
     if made:
         print("\n".join(_retrained_lines(made, home)))
 
@@ -163,7 +163,8 @@ def _facts(told: Forgotten, *, dry_run: bool) -> dict[str, Any]:
     }
 
 
-def _lines(told: Forgotten, home: Path, *, dry_run: bool) -> Iterator[str]:
+def forgotten_lines(told: Forgotten, home: Path, *, dry_run: bool) -> Iterator[str]:
+    """What was removed, or would be, what descends from it, and what its owner can do."""
     found = told.found
     rows = (
         f"{counted(len(found.lessons), 'lesson')}, {counted(len(found.games), 'game')} on record, "

@@ -5,10 +5,15 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
+from pydantic import BaseModel
+
 from fedse.config.schema import Config
 from fedse.errors import ConfigError
 from fedse.suggest import closest
 from fedse.types import CLIENT_NAME
+
+ANY = "NAME"
+"""Stands for a name that the file's owner chooses."""
 
 
 class ConfigKey(NamedTuple):
@@ -28,8 +33,13 @@ class ConfigKey(NamedTuple):
 @cache
 def config_keys() -> Mapping[str, ConfigKey]:
     """All sections and settings by dotted name, in the order of schema.py."""
-    schema = Config.model_json_schema()
-    return {key.name: key for key in _keys("", schema, schema["$defs"])}
+    return keys_of(Config)
+
+
+def keys_of(model: type[BaseModel], section: str = "") -> Mapping[str, ConfigKey]:
+    """All sections and settings of a model by dotted name, in its order; `section` is its own."""
+    schema = model.model_json_schema()
+    return {key.name: key for key in _keys(section, schema, schema.get("$defs", {}))}
 
 
 def children(section: str) -> tuple[str, ...]:
@@ -73,13 +83,17 @@ def _header(key: ConfigKey) -> str:
 def _keys(section: str, schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Iterator[ConfigKey]:
     required = schema.get("required", ())
     for word, field in schema["properties"].items():
-        name = f"{section}.{word}" if section else word
         inner = _section_of(field, defs)
+        name = f"{section}.{word}" if section else word
+        if inner is not None and "additionalProperties" in field:
+            name += f".{ANY}"
         yield ConfigKey(
             name=name,
             expected=_expected(field),
-            default="none, it must be given" if word in required else _as_toml(field["default"]),
-            about=field.get("description", ""),
+            default="none, it must be given"
+            if word in required
+            else _as_toml(field.get("default")),
+            about=(inner or field).get("description", ""),
             choices=tuple(field.get("enum", [field["const"]] if "const" in field else [])),
             is_section=inner is not None,
         )
@@ -88,8 +102,9 @@ def _keys(section: str, schema: Mapping[str, Any], defs: Mapping[str, Any]) -> I
 
 
 def _section_of(field: Mapping[str, Any], defs: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The schema of the table `field` is, or is a list of; None for a setting."""
-    reference = field.get("$ref") or field.get("items", {}).get("$ref")
+    """The schema of the table `field` is, or holds several of; None for a setting."""
+    tables = field.get("items") or field.get("additionalProperties")
+    reference = field.get("$ref") or (tables.get("$ref") if isinstance(tables, Mapping) else None)
     if reference is None:
         return None
     inner: Mapping[str, Any] = defs[reference.rpartition("/")[2]]
@@ -117,10 +132,14 @@ def _expected(field: Mapping[str, Any]) -> str:
         "number": "a number",
         "string": "text",
         "boolean": "true or false",
-        "array": "a list of text",
+        "array": f"a list of {'numbers' if _holds_numbers(field) else 'text'}",
         "object": "a table",
     }
     return f"{kinds[field.get('type', 'object')]} {bounds}".strip()
+
+
+def _holds_numbers(field: Mapping[str, Any]) -> bool:
+    return bool(field.get("items", {}).get("type") in ("integer", "number"))
 
 
 def _as_toml(value: object) -> str:

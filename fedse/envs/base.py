@@ -82,6 +82,15 @@ class HindsightEnv(Env, Protocol):
 
 
 @runtime_checkable
+class AmendingEnv(Protocol):
+    """An environment that learns later that some successes were none."""
+
+    def taken_back(self) -> Sequence[Task]:
+        """The tasks of all of them, as they were played."""
+        ...
+
+
+@runtime_checkable
 class SubjectEnv(Env, Protocol):
     """An environment that can name the person or case a task is about."""
 

@@ -14,7 +14,7 @@ from fedse.config.file import check_command
 from fedse.config.schema import ClientSection, Config
 from fedse.config.training import TrainSection
 from fedse.course import Course
-from fedse.envs.base import MOVED, Env, ProgramEnv, make_env, subject_of
+from fedse.envs.base import MOVED, AmendingEnv, Env, ProgramEnv, make_env, subject_of
 from fedse.method.rollout import Keep, choose_games, demonstrate
 from fedse.method.site import Fit, Play, Site, tasks_of
 from fedse.redact.episode import episode_filter
@@ -64,6 +64,7 @@ def open_site(
     fit = fitting(trainer, prepare, acting, context=config.rollout.context)
     keep = KeepInBuffer(buffer, config, client, spec)
     play = recording(choose_play(env, encoder, keep, acting, beat), buffer, config)
+    play = amending(play, env, buffer)
     tasks = partial(remaining_tasks, partial(tasks_of, env, member, config.splits), buffer)
     own = (client, spec, make, tasks, buffer, make_policy, fit, clock, play, prepare, home)
     kept, probe = partial(keep_adapter, home), probing(trainer, config, beat)
@@ -139,6 +140,21 @@ def recording(play: Play, buffer: Buffer, config: Config) -> Play:
         return played
 
     return play_recorded
+
+
+def amending(play: Play, env: Env, buffer: Buffer) -> Play:
+    """Plays as `play` does; before games to learn from, what `env` takes back is unlearned."""
+    if not isinstance(env, AmendingEnv):
+        return play
+
+    @wraps(play)
+    def play_amended(*args: Any, **options: Any) -> list[Trajectory]:
+        games = args[0]
+        if games and not games[0].record and games[0].task.split == "train":
+            buffer.erasures.take_out(env.taken_back())
+        return play(*args, **options)
+
+    return play_amended
 
 
 def choose_play(env: Env, encoder: Encoder, keep: Keep, acting: ActingEngine, beat: Beat) -> Play:

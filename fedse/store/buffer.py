@@ -1,8 +1,8 @@
 """One client's experience: a content-addressed SQLite file that survives kill -9.
 
 An episode once added is never changed or counted twice, and removed only if the person or case it
-is about is forgotten. While a round is under way, the games of it that were played are kept part by
-part, until its answer is in the outbox.
+is about is forgotten or its success is taken back. While a round is under way, the games of it that
+were played are kept part by part, until its answer is in the outbox.
 """
 
 from array import array

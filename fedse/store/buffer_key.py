@@ -8,7 +8,7 @@ is written with after a crash, it is there.
 import os
 import secrets
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -16,7 +16,14 @@ from fedse.config.storage import StorageSection
 from fedse.errors import StoreError, boundary
 from fedse.store.buffer_schema import open_file
 from fedse.store.files import OWNER_ONLY, from_backup, sync_folder, write_durably
-from fedse.store.resealing import FileSeal, fitting_seal, key_id_of, reseal
+from fedse.store.resealing import (
+    FileSeal,
+    SealedFile,
+    fitting_seal,
+    key_id_of,
+    reseal,
+    reseal_beside,
+)
 from fedse.store.sealing import KEY_BYTES, UNSEALED, KeyedSeal, Seal
 from fedse.store.sweeping import is_unswept, sweep
 
@@ -76,31 +83,38 @@ def seal_for(home: Path, settings: StorageSection, environ: Mapping[str, str]) -
     return read_key(path)
 
 
-def encrypt_buffer(buffer: Path, path: Path) -> int:
+def encrypt_buffer(buffer: Path, path: Path, *, beside: Iterable[SealedFile] = ()) -> int:
     """The buffer is encrypted with the key in `path`, made if there was none; rows written anew.
 
-    A crash leaves it as it was or encrypted, and giving the same command again ends the work.
+    So are the files `beside` it. A crash leaves each as it was or encrypted, and giving the same
+    command again ends the work.
     """
     seal = read_key(path) if path.exists() else make_key(path)
     with closing(open_file(buffer)) as db:
         if key_id_of(db):
             fitting_seal(db, seal)
-            if is_unswept(db):
-                sweep(db)
-            return 0
-        return reseal(db, FileSeal(UNSEALED, buffer), seal)
+        changed = reseal_beside(beside, [UNSEALED], seal)
+        if not key_id_of(db):
+            return changed + reseal(db, FileSeal(UNSEALED, buffer), seal)
+        if is_unswept(db):
+            sweep(db)
+        return changed
 
 
-def rotate_key(buffer: Path, path: Path) -> int:
+def rotate_key(buffer: Path, path: Path, *, beside: Iterable[SealedFile] = ()) -> int:
     """The buffer is encrypted with a new key, which is in `path`; rows written anew.
 
-    The old key is gone, and with it whatever copies of the old buffer hold.
+    So are the files `beside` it. The old key is gone, and with it whatever copies of the old files
+    hold.
     """
     _finish_rotation(buffer, path)
     newer = coming(path)
     before, after = read_key(path), read_key(newer) if newer.exists() else make_key(newer)
     with closing(open_file(buffer)) as db:
-        changed = reseal(db, fitting_seal(db, before), after)
+        fitting = fitting_seal(db, before)
+        # The buffer comes last: once it is under the new key, the old one is given up.
+        changed = reseal_beside(beside, [before, UNSEALED], after)
+        changed += reseal(db, fitting, after)
     _put_in_place(newer, path)
     return changed
 

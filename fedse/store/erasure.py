@@ -138,6 +138,15 @@ class Erasures:
         self._known.append(erasure)
         return erasure
 
+    def take_out(self, tasks: Collection[Task]) -> None:
+        """No lesson from these tasks is left, whoever they are about; nothing else is forgotten."""
+        names = {(task.env, self._seal.hide(task.id)) for task in tasks}
+        with transaction(self._db):
+            rows = self._db.execute("SELECT content, env, task FROM trajectory")
+            found = [(content,) for content, *name in rows if tuple(name) in names]
+            for table in ("sighting", "trajectory"):
+                self._db.executemany(f"DELETE FROM {table} WHERE content = ?", found)
+
     def pieces(self, found: SubjectRows) -> set[bytes]:
         """Pieces of the bodies that were found, by which what is left of them is recognised."""
         kinds = ((LESSONS, found.lessons), (GAMES, found.games), (PARTS, found.parts))

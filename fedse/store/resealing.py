@@ -1,14 +1,16 @@
 """A buffer's seal: that it is the right one, and how all rows go over to another."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
 from fedse.errors import StoreError
 from fedse.store.buffer_schema import transaction
 from fedse.store.database import Database, damaged
+from fedse.store.lock import locked
 from fedse.store.sealing import Body, BrokenSeal, Row, Seal
-from fedse.store.sweeping import note_unswept, sweep
+from fedse.store.sweeping import is_unswept, note_unswept, sweep
 
 KEYS: Mapping[str, tuple[str, ...]] = {
     "trajectory": ("content",),
@@ -26,6 +28,16 @@ HIDDEN: Mapping[str, tuple[str, ...]] = {
     "exported_task": ("task",),
 }
 """By table, the columns with hidden names."""
+
+
+class SealedFile(NamedTuple):
+    """A file beside the buffer, of another package, that is under the same key."""
+
+    path: Path
+    open: Callable[[Path], Database]
+    keys: Mapping[str, tuple[str, ...]]
+    """As KEYS, and the next as HIDDEN."""
+    hidden: Mapping[str, tuple[str, ...]]
 
 
 def key_id_of(db: Database) -> str:
@@ -93,10 +105,48 @@ def fitting_seal(db: Database, seal: Seal) -> FileSeal:
     return fitting
 
 
-def reseal(db: Database, before: Seal, after: Seal) -> int:
+def reseal_beside(files: Iterable[SealedFile], known: Iterable[Seal], after: Seal) -> int:
+    """Every file is written with `after`, whichever of the `known` it was under; rows changed.
+
+    Whoever writes to such a file holds its folder meanwhile. A file under another key stops this.
+    """
+    seals, changed = {seal.key_id: seal for seal in known}, 0
+    for file in files:
+        busy = f"{file.path.parent} is in use: an agent is in service"
+        again = "stop it (Ctrl-C, or its service), then give the command again"
+        with locked(file.path.parent, busy=busy, hint=again), closing(file.open(file.path)) as db:
+            own = key_id_of(db)
+            if own == after.key_id:
+                if is_unswept(db):
+                    sweep(db)
+            elif own in seals:
+                before = FileSeal(seals[own], file.path)
+                changed += reseal(db, before, after, file.keys, file.hidden)
+            else:
+                raise StoreError(
+                    f"{file.path} is encrypted with key {own}, which is not the site's",
+                    hint="put that key back from a backup, or move the file away: without the key "
+                    "nobody can read it",
+                )
+    return changed
+
+
+def reseal(
+    db: Database,
+    before: Seal,
+    after: Seal,
+    keys: Mapping[str, tuple[str, ...]] = KEYS,
+    hidden: Mapping[str, tuple[str, ...]] = HIDDEN,
+) -> int:
     """All rows are written with `after` instead of `before`, or none is; how many."""
     with transaction(db):
-        changed = _reseal_rows(db, before, after)
+        changed = sum(
+            _reseal_rows(db, table, columns, hidden.get(table, ()), before, after)
+            for table, columns in keys.items()
+        )
+        for table, names in hidden.items():
+            for column in set(names) - set(keys.get(table, ())):
+                _rename(db, table, column, before, after)
         db.execute("DELETE FROM sealed")
         if after.key_id:
             db.execute("INSERT INTO sealed VALUES (?)", (after.key_id,))
@@ -105,27 +155,28 @@ def reseal(db: Database, before: Seal, after: Seal) -> int:
     return changed
 
 
-def _reseal_rows(db: Database, before: Seal, after: Seal) -> int:
-    changed = 0
-    for table, columns in KEYS.items():
-        hidden = HIDDEN.get(table, ())
-        for (number,) in db.execute(f"SELECT rowid FROM {table} ORDER BY rowid").fetchall():
-            query = f"SELECT {', '.join((*columns, 'body'))} FROM {table} WHERE rowid = ?"
-            *key, body = db.execute(query, (number,)).fetchone()
-            text = None if body is None else before.open(body, (table, *key))
-            named = [
-                after.hide(before.show(value)) if column in hidden else value
-                for column, value in zip(columns, key, strict=True)
-            ]
-            closed = None if text is None else after.close(text, (table, *named))
-            sets = ", ".join(f"{column} = ?" for column in (*columns, "body"))
-            values = (*named, closed, number)
-            db.execute(f"UPDATE {table} SET {sets} WHERE rowid = ?", values)
-            changed += 1
-    for table, hidden in HIDDEN.items():
-        for column in set(hidden) - set(KEYS.get(table, ())):
-            _rename(db, table, column, before, after)
-    return changed
+def _reseal_rows(
+    db: Database,
+    table: str,
+    columns: tuple[str, ...],
+    hidden: tuple[str, ...],
+    before: Seal,
+    after: Seal,
+) -> int:
+    numbers = db.execute(f"SELECT rowid FROM {table} ORDER BY rowid").fetchall()
+    for (number,) in numbers:
+        query = f"SELECT {', '.join((*columns, 'body'))} FROM {table} WHERE rowid = ?"
+        *key, body = db.execute(query, (number,)).fetchone()
+        text = None if body is None else before.open(body, (table, *key))
+        named = [
+            after.hide(before.show(value)) if column in hidden else value
+            for column, value in zip(columns, key, strict=True)
+        ]
+        closed = None if text is None else after.close(text, (table, *named))
+        sets = ", ".join(f"{column} = ?" for column in (*columns, "body"))
+        values = (*named, closed, number)
+        db.execute(f"UPDATE {table} SET {sets} WHERE rowid = ?", values)
+    return len(numbers)
 
 
 def _rename(db: Database, table: str, column: str, before: Seal, after: Seal) -> None:

@@ -14,8 +14,9 @@ from cyclopts import App, CycloptsError
 import fedse
 from fedse import errors
 from fedse.cli.app import BUG_EXIT, GROUPS, INTERRUPT_EXIT, USAGE_EXIT, VERBS, build_app
-from fedse.config.keys import config_keys
+from fedse.config.keys import config_keys, keys_of
 from fedse.faults import Fault
+from fedse_serve.settings import ServiceSettings
 from scripts.make_reference import PAGES, page
 from scripts.markdown import table
 from scripts.read_source import definition_of, doc_of, emitted_events, member_docs, stub
@@ -89,6 +90,13 @@ def test_every_command_is_there_and_its_example_can_be_typed():
 def test_every_setting_is_there_once():
     told = re.findall(r"^\| `([\w.]+)` \|", made("reference/config.md"), flags=re.M)
     assert told == [key.name for key in config_keys().values() if not key.is_section]
+
+
+def test_every_setting_of_a_service_is_there_once():
+    told = re.findall(r"^\| `([\w.]+)` \|", made("reference/service.md"), flags=re.M)
+    keys = keys_of(ServiceSettings, "service").values()
+    assert sorted(told) == sorted(key.name for key in keys if not key.is_section)
+    assert {"service.engine", "service.metrics.NAME.type", "service.canary.shares"} < {*told}
 
 
 def test_every_exit_code_is_there():

@@ -36,7 +36,13 @@ ROOMS = room_graph(MODULES)
 ALLOWED = {
     "flwr": ("flower",),
     "ray": ("flower",),
-    "tenacity": ("waiting", "site.socket_client", "flower.server.mailbox", "engine.client"),
+    "tenacity": (
+        "waiting",
+        "site.socket_client",
+        "flower.server.mailbox",
+        "engine.client",
+        "fedse_serve.sending",
+    ),
     "httpx": ("fedse_bridges.http_json", "flower", "engine.client"),
     "urllib": (),
     "mcp": ("fedse_bridges.mcp_server",),

@@ -18,6 +18,7 @@ from fedse_serve.trajectories import NAME
 
 IMPORTED = "imported"
 """In place of an adapter's digest."""
+MESSAGES = ("gen_ai.input.messages", "gen_ai.output.messages")
 SYSTEM, TOOL = ("system", "developer"), ("tool", "function")
 
 
@@ -33,6 +34,12 @@ class Chat(NamedTuple):
 
     messages: Sequence[Mapping[str, Any]]
     tools: Sequence[dict[str, Any]] = ()
+
+
+def import_logs(lines: Sequence[str], encoder: Encoder) -> Imported:
+    """The demonstrations in a file: of spans if a line is OTLP's JSON, else of chats."""
+    bring_in = import_spans if any(map(_is_otlp, lines)) else import_chats
+    return bring_in(lines, encoder)
 
 
 def import_chats(lines: Iterable[str], encoder: Encoder) -> Imported:
@@ -53,10 +60,10 @@ def import_chats(lines: Iterable[str], encoder: Encoder) -> Imported:
 def import_spans(lines: Iterable[str], encoder: Encoder) -> Imported:
     """One demonstration per conversation in the spans: that of its last span, which has it all.
 
-    A span without `gen_ai.conversation.id` is a conversation of its own; one without messages,
-    because texts were not captured, is left out.
+    A span without `gen_ai.conversation.id` is a conversation of its own; a conversation without
+    messages, because texts were not captured, is left out. Spans of other kinds are passed over.
     """
-    last: dict[str, tuple[int, int, Mapping[str, Any]]] = {}
+    last: dict[str, tuple[tuple[bool, int], int, Mapping[str, Any]]] = {}
     refused: list[str] = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -64,8 +71,9 @@ def import_spans(lines: Iterable[str], encoder: Encoder) -> Imported:
         try:
             for place, (started, attributes) in enumerate(_spans(_object(json.loads(line)))):
                 own = str(attributes.get("gen_ai.conversation.id") or f"line {number}.{place}")
-                if own not in last or last[own][0] <= started:
-                    last[own] = (started, number, attributes)
+                rank = (all(map(attributes.get, MESSAGES)), started)
+                if own not in last or last[own][0] <= rank:
+                    last[own] = (rank, number, attributes)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             refused.append(f"line {number}: {_reason(error)}")
     made: list[Trajectory] = []
@@ -125,15 +133,33 @@ def _turn(
     return Turn(observation=text, action=action, **ids)
 
 
-def _spans(line: dict[str, Any]) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """When each span of a line began, and its attributes."""
+def _is_otlp(line: str) -> bool:
     if "resourceSpans" not in line:
-        yield _started(line), _attributes(line.get("attributes", line))
+        return False
+    try:
+        return "resourceSpans" in _object(json.loads(line))
+    except ValueError:
+        return False
+
+
+def _spans(line: dict[str, Any]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """When each GenAI span of a line began, and its attributes."""
+    if "resourceSpans" not in line:
+        flat = _attributes(line.get("attributes", line))
+        if not _is_genai(flat):
+            raise ValueError("expected a span with GenAI attributes, got none")
+        yield _started(line), flat
         return
     for resource in line["resourceSpans"]:
         for scope in resource.get("scopeSpans") or ():
             for span in scope.get("spans") or ():
-                yield _started(span), _attributes(span.get("attributes") or ())
+                attributes = _attributes(span.get("attributes") or ())
+                if _is_genai(attributes):
+                    yield _started(span), attributes
+
+
+def _is_genai(attributes: Mapping[str, Any]) -> bool:
+    return any(name.startswith("gen_ai.") for name in attributes)
 
 
 def _started(span: Mapping[str, Any]) -> int:
@@ -144,19 +170,39 @@ def _attributes(given: Any) -> Mapping[str, Any]:
     """By name, from OTLP's list of keys and values too."""
     if isinstance(given, Mapping):
         return given
-    return {one["key"]: next(iter(one["value"].values()), None) for one in given}
+    return {one["key"]: _plain(one["value"]) for one in given}
+
+
+def _plain(value: Mapping[str, Any]) -> Any:
+    """A value of OTLP's JSON as JSON has it."""
+    if "arrayValue" in value:
+        return [_plain(one) for one in value["arrayValue"].get("values") or ()]
+    if "kvlistValue" in value:
+        return _attributes(value["kvlistValue"].get("values") or ())
+    if "intValue" in value:
+        return int(value["intValue"])
+    return next(iter(value.values()), None)
 
 
 def _chat_of(attributes: Mapping[str, Any]) -> Chat:
     messages: list[Mapping[str, Any]] = []
     if told := _json(attributes.get("gen_ai.system_instructions")):
         messages.append({"role": "system", "content": _parts_text(told)})
-    for name in ("gen_ai.input.messages", "gen_ai.output.messages"):
+    for name in MESSAGES:
         given = _json(attributes.get(name))
         if not given:
             raise ValueError(f"the span has no {name}, so its texts were not captured")
         messages += [one for message in given for one in _as_chat(message)]
-    return Chat(messages, _json(attributes.get("gen_ai.tool.definitions")) or ())
+    offered = _json(attributes.get("gen_ai.tool.definitions")) or ()
+    return Chat(messages, [_as_tool(_object(one)) for one in offered])
+
+
+def _as_tool(given: dict[str, Any]) -> dict[str, Any]:
+    """A tool's definition in OpenAI's format; a span has what is in `function` beside the type."""
+    if "function" in given or given.get("type") != "function":
+        return given
+    own = {name: value for name, value in given.items() if name != "type"}
+    return {"type": "function", "function": own}
 
 
 def _as_chat(message: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -13,13 +13,16 @@ from cyclopts import App, Parameter
 
 from fedse.agent.tokens import load_encoder
 from fedse.cli.display import Json
+from fedse.cli.forget import forgotten_lines
 from fedse.errors import ConfigError
+from fedse_serve.buffers import forget_lessons, idle
 from fedse_serve.engine import BASE
+from fedse_serve.exporting import Form, export_records
 from fedse_serve.forgetting import forget_person
 from fedse_serve.keys import add_key, read_keys
 from fedse_serve.moves import Move
 from fedse_serve.page import service_page
-from fedse_serve.place import Place, open_place
+from fedse_serve.place import SITE, Place, open_place
 from fedse_serve.records import Records
 from fedse_serve.registry import Registry
 from fedse_serve.service import Service, records_of, registry_of, running, told
@@ -161,19 +164,55 @@ def key(
 
 
 @app.command
+def export(
+    where: Where,
+    /,
+    *,
+    out: Annotated[str, Parameter(help="The file to write; for otel also a collector's address.")],
+    form: Annotated[Form, Parameter(help="Spans in OTLP/JSON, or Langfuse's scores.")],
+    texts: Annotated[bool, Parameter(help="With what was said, as it is redacted here.")] = False,
+) -> None:
+    """Write sessions, turns and feedback for other tools, one JSON object a line.
+
+    otel: a session is a span, its turns are spans below it, and feedback is events. langfuse:
+    feedback as bodies of POST /api/public/scores. Without --texts no text of a conversation is in
+    it, and no comment, correction or tag. An address is sent OTLP over HTTP; OpenTelemetry's
+    variable OTEL_EXPORTER_OTLP_HEADERS may hold a key for it.
+
+    Example: fedse serve export site --out http://127.0.0.1:4318/v1/traces --form otel
+    """
+    place = _place(where)
+    records, settings = _records(place), place.settings
+    print(export_records(records, settings, out=out, form=form, texts=texts, environ=os.environ))
+
+
+@app.command
 def forget(
     where: Where,
     person: Annotated[str, Parameter(help="As the application names the person.")],
     /,
 ) -> None:
-    """Nothing that a person said is on record, and nothing is learned of what they say later.
+    """Nothing that a person said is on record or in the buffer, and nothing is learned of it later.
 
-    What the site has learned from before is forgotten with: fedse site forget
+    Episodes of theirs are erased from the buffer of the site, or of the run, as fedse privacy
+    forget does it. Adapters already sent cannot be recalled.
 
     Example: fedse serve forget site anna@example.org
     """
-    gone = forget_person(_records(_place(where)), person, time.time())
-    print(f"forgotten: {gone.sessions} sessions, {gone.turns} turns, {gone.feedback} reports")
+    place = _place(where)
+    records = _records(place)
+    with idle(place, f"serve forget {where} PERSON"):
+        learned = [*forget_lessons(place, records.marks.person(person), clock=time.time)]
+        gone = forget_person(records, person, time.time())
+    lessons = sum(len(erased.found.lessons) for _, erased in learned)
+    games = sum(len(erased.found.games) for _, erased in learned)
+    print(
+        f"forgotten: {gone.sessions} sessions, {gone.turns} turns, {gone.feedback} reports,"
+        f" and of the buffer {lessons} lessons, {games} games"
+    )
+    for home, erased in learned:
+        if erased.erasures and (home / SITE).is_file():
+            print("\n".join(forgotten_lines(erased, home, dry_run=False)))
 
 
 def _place(where: Path) -> Place:

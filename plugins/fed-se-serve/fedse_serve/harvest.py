@@ -10,7 +10,8 @@ the folder above, or in the file that the option `settings` names. A round takes
 `rollout.episodes` episodes, the sessions labelled first, and leaves the rest to the next one.
 Sessions that are held out are never among them: they are what an adapter is evaluated on, as far as
 it really served them. `imports` names a file of conversations that are worth imitating, one a line
-in OpenAI's chat format: every round takes them first, and the buffer has each of them once.
+in OpenAI's chat format, or spans as lines of OTLP's JSON: every round takes them first, and the
+buffer has each of them once.
 """
 
 import time
@@ -27,14 +28,15 @@ from fedse.method.progress import GamesProgress, untold
 from fedse.method.rollout import Game
 from fedse.store.buffer_key import seal_beside
 from fedse.types import Clock, Split, Task, Trajectory, digest_of
-from fedse_serve.bring_in import import_chats
+from fedse_serve.bring_in import import_logs
 from fedse_serve.labels import Label, label_of
+from fedse_serve.marks import TASK_LENGTH
 from fedse_serve.records import Records, open_records
 from fedse_serve.rows import StoredSession
 from fedse_serve.schema import FILE, transaction
 from fedse_serve.settings import ServiceSettings, read_settings, settings_file
 from fedse_serve.stored import feedback_of, session_named, sessions, turns_of
-from fedse_serve.trajectories import NAME, demonstrations_of, episodes_of
+from fedse_serve.trajectories import NAME, demonstrations_of, episodes_of, named
 
 PLACES = 256
 """Tasks of each split: they stand for sessions, so that every share in [splits] has some."""
@@ -67,6 +69,7 @@ class Service:
         self._folder, self._clock = Path(folder).expanduser(), clock
         self._settings = Path(settings).expanduser() if settings else None
         self._imports = Path(imports).expanduser() if imports else None
+        self._evaluated = HeldOut()
         self.night = night
         """Another name makes another harvest of the same round of the same adapter."""
         if not (self._folder / FILE).is_file():
@@ -91,12 +94,13 @@ class Service:
         if self._imports is None:
             return []
         with boundary(StoreError, f"environment 'service': imports = {str(self._imports)!r}"):
-            found = import_chats(self._imports.read_text(encoding="utf-8").splitlines(), encoder)
+            # Not splitlines: JSON may hold other ends of lines as they are.
+            found = import_logs(self._imports.read_text(encoding="utf-8").split("\n"), encoder)
         if found.refused:
             raise ConfigError(
                 f"{self._imports} has {len(found.refused)} lines that are no conversations, the "
                 f"first: {found.refused[0]}",
-                hint="one JSON object a line, with messages as OpenAI's chat format has them",
+                hint="one JSON object a line: messages in OpenAI's chat format, or resourceSpans",
             )
         return [*found.episodes]
 
@@ -116,7 +120,23 @@ class Service:
         name = task.id.partition("-")[0]
         query = "SELECT person FROM harvest JOIN session USING (session) WHERE task = ?"
         row = self.records.db.execute(query, (name,)).fetchone()
-        return str(row[0]) if row and row[0] else task.id
+        person = row[0] if row else self._evaluated.person(name, self.records)
+        return person or task.id
+
+    def taken_back(self) -> list[Task]:
+        """Of sessions that were harvested as successes and have the label failure now."""
+        query, records = "SELECT DISTINCT session FROM harvest WHERE label", self.records
+        won = {hidden for (hidden,) in records.db.execute(query)}
+        lost = [
+            session
+            for session, label in _labelled(self, no_beat, held_out=False)
+            if label.success is False and records.seal.hide(session.session) in won
+        ]
+        return [
+            Task(env=NAME, id=named(records.marks.task(one.session), number), split="train")
+            for one in lost
+            for number in range(one.turns)
+        ]
 
     def player(self, encoder: Encoder, beat: Beat) -> Callable[..., list[Trajectory]]:
         """Harvests a round's episodes, called as `rollout` is."""
@@ -124,6 +144,22 @@ class Service:
 
     def now(self) -> float:
         return self._clock()
+
+
+class HeldOut:
+    """Whose the held-out sessions are, by the names that they are evaluated under."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str | None] = {}
+
+    def person(self, task: str, records: Records) -> str | None:
+        """The digest of the person; None = nobody is known, or there is no such session."""
+        if len(task) == TASK_LENGTH and task not in self._known:
+            # The names cannot be turned back into sessions, so all are made once more.
+            rows = records.db.execute("SELECT session, person FROM session WHERE held_out")
+            show, name = records.seal.show, records.marks.task
+            self._known = {name(show(hidden)): person for hidden, person in rows}
+        return self._known.get(task)
 
 
 def harvest(

@@ -19,6 +19,8 @@ from fedse.store.files import OWNER_ONLY, from_backup, write_durably
 KEY_FILE = "service.key"
 KEY_BYTES = 32
 MARK_BYTES = 16
+TASK_LENGTH = 2 * MARK_BYTES
+"""Characters of the name that a session is learned from under."""
 LETTERS = 6
 """Of a pseudonym: 20^6 = 64 million of them, so that two in a session do not coincide."""
 

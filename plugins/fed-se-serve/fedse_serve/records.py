@@ -276,10 +276,12 @@ def _require_seal(db: Database, seal: Seal) -> None:
     if own == seal.key_id:
         return
     if own or db.execute("SELECT 1 FROM session LIMIT 1").fetchone():
+        command = f"fedse privacy encrypt{' --rotate' if own else ''} --home {db.path.parents[1]}"
+        back = "put the key back that [storage] key in site.toml named when it was made"
         raise StoreError(
             f"{db.path} is written with {own or 'no key'},"
             f" the site's key is {seal.key_id or 'none'}",
-            hint="put the key back that [storage] key in site.toml named when it was made",
+            hint=f"{back}; if a change of keys was cut short: {command}" if own else command,
         )
     with transaction(db):
         db.execute("INSERT INTO sealed VALUES (?)", (seal.key_id,))

@@ -159,3 +159,11 @@ class StoredFeedback:
     value: Value
     at: float
     tags: Mapping[str, str]
+
+
+class Conversation(NamedTuple):
+    """A session with all that is on record about it."""
+
+    session: StoredSession
+    turns: Sequence[StoredTurn]
+    feedback: Sequence[StoredFeedback]

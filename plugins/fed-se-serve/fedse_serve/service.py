@@ -17,6 +17,7 @@ from fedse.agent.prompt import Encoder
 from fedse.errors import FedSEError, StoreError
 from fedse.redact.episode import redactor_for
 from fedse.store.buffer_key import seal_for
+from fedse.store.lock import locked
 from fedse.types import Clock
 from fedse_serve.engine import BASE, Engine
 from fedse_serve.forgetting import forget_before
@@ -184,7 +185,16 @@ class Service:
 
 @asynccontextmanager
 async def running(service: Service, host: str, port: int) -> AsyncIterator[str]:
-    """The service answers at the address until the block is left."""
+    """The service answers at the address until the block is left; its folder has no other one."""
+    busy = f"an agent is in service from {service.place.folder}"
+    stop = "stop that one (Ctrl-C, or its service), then give the command again"
+    with locked(service.place.folder, busy=busy, hint=stop):
+        async with _answering(service, host, port) as address:
+            yield address
+
+
+@asynccontextmanager
+async def _answering(service: Service, host: str, port: int) -> AsyncIterator[str]:
     async with service.engine.open():
         await service.begin()
         beside = [

@@ -39,6 +39,7 @@ class Metric(Section):
     """A value that applications report, and when it means success."""
 
     type: Literal["boolean", "float"]
+    """Of its values."""
     success: bool | None = None
     """For boolean: which value is a success; unset = true."""
     at_least: float | None = None

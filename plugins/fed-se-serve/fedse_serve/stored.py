@@ -6,7 +6,7 @@ from typing import Any
 
 from fedse_serve.packing import unpack_ids, unpack_numbers
 from fedse_serve.records import Records
-from fedse_serve.rows import Guards, StoredFeedback, StoredSession, StoredTurn
+from fedse_serve.rows import Conversation, Guards, StoredFeedback, StoredSession, StoredTurn
 
 SESSION = (
     "SELECT session, first, last, person, application, arm, adapter, share, learn, held_out, ended,"
@@ -43,6 +43,13 @@ def session_named(records: Records, session: str) -> StoredSession | None:
     hidden = records.seal.hide(session)
     row = records.db.execute(f"{SESSION} WHERE session = ?", (hidden,)).fetchone()
     return _session(records, row) if row else None
+
+
+def conversations(records: Records) -> Iterator[Conversation]:
+    """Every session with its turns and what was reported, the oldest turn first."""
+    for session in list(sessions(records)):
+        name = session.session
+        yield Conversation(session, turns_of(records, name), feedback_of(records, name))
 
 
 def turns_of(records: Records, session: str) -> list[StoredTurn]:

@@ -39,7 +39,7 @@ def episodes_of(
         learned |= {turn.number for turn in chain}
         adapters = {turn.adapter for turn in chain}
         policy = adapters.pop() if len(adapters) == 1 else MIXED
-        made.append(_episode(steps, _named(task, number), policy, success=success, round=round))
+        made.append(_episode(steps, named(task, number), policy, success=success, round=round))
     return made
 
 
@@ -63,7 +63,7 @@ def demonstrations_of(
             newest[turn.number] = one.value
     made = []
     for number, text in sorted(newest.items()):
-        chain = _up_to(turns, number)
+        chain = up_to(turns, number)
         if _lacks_tokens(chain):
             chain = _without_tokens(chain)
         steps = [_turn(turn, learned=False) for turn in chain]
@@ -78,10 +78,11 @@ def demonstrations_of(
 def _chains(turns: Sequence[StoredTurn]) -> list[list[StoredTurn]]:
     """From each turn that nothing continues back to one that continues nothing."""
     continued = {turn.parent for turn in turns}
-    return [_up_to(turns, turn.number) for turn in turns if turn.number not in continued]
+    return [up_to(turns, turn.number) for turn in turns if turn.number not in continued]
 
 
-def _up_to(turns: Sequence[StoredTurn], number: int) -> list[StoredTurn]:
+def up_to(turns: Sequence[StoredTurn], number: int) -> list[StoredTurn]:
+    """The turn of that number, after those that its prompt continues."""
     by_number = {turn.number: turn for turn in turns}
     chain = [by_number[number]]
     while chain[-1].parent is not None:
@@ -133,5 +134,6 @@ def _episode(
     )
 
 
-def _named(task: str, number: int) -> str:
+def named(task: str, number: int) -> str:
+    """The name of an episode of the session; it has at most as many as turns."""
     return f"{task}-{number + 1}" if number else task

@@ -1,23 +1,12 @@
-"""Conversations from elsewhere as demonstrations, and records for other tools."""
+"""Conversations from elsewhere as demonstrations."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-from scene_records import ENCODER, END, NOON, PLAIN, conversation, new, opened, text, turn
+from scene_records import ENCODER, END, text
 
-from fedse_serve.bring_in import IMPORTED, import_chats, import_spans
-from fedse_serve.bring_out import (
-    evaluation_of,
-    export_spans,
-    score_of,
-    span_id,
-    trace_id,
-    write_lines,
-)
-from fedse_serve.rows import Guards, StoredFeedback, StoredTurn
-from fedse_serve.stored import turns_of
+from fedse_serve.bring_in import IMPORTED, import_chats, import_logs, import_spans
 
 CHAT: dict[str, Any] = {
     "messages": [
@@ -128,80 +117,59 @@ def test_spans_without_texts_are_named() -> None:
     assert "line 1: the span has no gen_ai.input.messages" in refused[0]
 
 
-def stored(folder: Path) -> list[StoredTurn]:
-    records = opened(folder)
-    records.begin_all([new()])
-    sampling = {"temperature": 0.5, "seed": 3}
-    guards = Guards(error="engine", seconds=1.5)
-    records.add_turns([turn(1, "<user>hello", "hi", sampling=sampling, guards=guards)])
-    return turns_of(records, "s1")
+def otlp(*spans: dict[str, Any]) -> str:
+    """A line as a collector writes it; every attribute as a value of OTLP's JSON."""
+    listed = [
+        {**one, "attributes": [{"key": k, "value": v} for k, v in one["attributes"].items()]}
+        for one in spans
+    ]
+    return json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": listed}]}]})
 
 
-def test_a_turn_is_a_span_without_tokens_and_texts(tmp_path: Path) -> None:
-    made = export_spans(stored(tmp_path), application="shop")
-    (span,) = made["resourceSpans"][0]["scopeSpans"][0]["spans"]
-    given = {one["key"]: one["value"] for one in span["attributes"]}
-    assert given["gen_ai.conversation.id"] == {"stringValue": "s1"}
-    assert given["gen_ai.agent.version"] == {"stringValue": PLAIN}
-    assert given["gen_ai.usage.input_tokens"] == {"intValue": "11"}
-    assert given["gen_ai.request.temperature"] == {"doubleValue": 0.5}
-    assert given["gen_ai.response.finish_reasons"] == {
-        "arrayValue": {"values": [{"stringValue": "stop"}]}
-    }
-    assert int(span["endTimeUnixNano"]) - int(span["startTimeUnixNano"]) == 1_500_000_000
-    assert span["status"] == {"code": 2, "message": "engine"}
-    assert (len(span["traceId"]), len(span["spanId"])) == (32, 16)
-    assert "hello" not in json.dumps(made)
+def structured(value: Any) -> dict[str, Any]:
+    if isinstance(value, list):
+        return {"arrayValue": {"values": [*map(structured, value)]}}
+    if isinstance(value, dict):
+        held = [{"key": key, "value": structured(one)} for key, one in value.items()]
+        return {"kvlistValue": {"values": held}}
+    return {"intValue": str(value)} if isinstance(value, int) else {"stringValue": value}
 
 
-def test_what_is_brought_out_with_texts_can_be_brought_in(tmp_path: Path) -> None:
-    records = opened(tmp_path)
-    records.begin_all([new()])
-    records.add_turns(conversation(("hello", "hi")))
-    made = export_spans(turns_of(records, "s1"), application="shop", texts=True)
-    (episode,), refused = import_spans([json.dumps(made)], ENCODER)
+def test_messages_are_read_as_text_and_as_structure_and_other_spans_are_passed_over() -> None:
+    asked, answered = [parts("user", said("hello"))], [parts("assistant", said("hi"))]
+    call = [parts("assistant", {"type": "tool_call", "name": "find", "arguments": {"b": 1}})]
+    tool = [{"type": "function", "name": "find", "parameters": {}}]
+    conversation = {"gen_ai.conversation.id": {"stringValue": "c"}}
+    spans = [
+        {"attributes": {"http.request.method": {"stringValue": "GET"}}},
+        {
+            "startTimeUnixNano": "1",
+            "attributes": {
+                **conversation,
+                "gen_ai.input.messages": structured(asked),
+                "gen_ai.output.messages": structured(call),
+                "gen_ai.tool.definitions": structured(tool),
+            },
+        },
+        {"startTimeUnixNano": "2", "attributes": conversation},
+        {
+            "attributes": {
+                "gen_ai.input.messages": {"stringValue": json.dumps(asked)},
+                "gen_ai.output.messages": {"stringValue": json.dumps(answered)},
+            }
+        },
+    ]
+    (first, second), refused = import_logs([otlp(*spans)], ENCODER)
     assert refused == ()
-    assert text(episode.token_ids) == f"<user>hello{END}<assistant>hi{END}"
+    assert first.turns[0].action == (
+        '<tool_call>\n{"name": "find", "arguments": {"b": 1}}\n</tool_call>'
+    )
+    assert '"function": {"name": "find"' in text(first.turns[0].context_ids)
+    assert second.turns[0].action == "hi"
 
 
-def feedback(metric: str, value: Any, inference: str | None = None) -> StoredFeedback:
-    return StoredFeedback("f1", "s1", inference, metric, value, NOON, {"by": "thumb"})
-
-
-def test_feedback_is_an_evaluation() -> None:
-    made = evaluation_of(feedback("solved", False, "i1"), success=False)
-    assert {one["key"]: next(iter(one["value"].values())) for one in made["attributes"]} == {
-        "gen_ai.evaluation.name": "solved",
-        "gen_ai.conversation.id": "s1",
-        "gen_ai.evaluation.score.value": 0.0,
-        "gen_ai.evaluation.score.label": "fail",
-        "gen_ai.response.id": "i1",
-    }
-    assert (made["eventName"], made["spanId"]) == ("gen_ai.evaluation.result", span_id("i1"))
-    comment = evaluation_of(feedback("comment", "late"))
-    words = {"key": "gen_ai.evaluation.explanation", "value": {"stringValue": "late"}}
-    assert words in comment["attributes"]
-
-
-@pytest.mark.parametrize(
-    ("metric", "value", "expected"),
-    [
-        ("solved", True, (1, "BOOLEAN")),
-        ("rating", 4.5, (4.5, "NUMERIC")),
-        ("comment", "late", ("late", "TEXT")),
-        ("demonstration", [{"text": "x"}], ('[{"text": "x"}]', "CORRECTION")),
-    ],
-)
-def test_feedback_is_a_score(metric: str, value: Any, expected: tuple[Any, str]) -> None:
-    made = score_of(feedback(metric, value))
-    assert (made["value"], made["dataType"]) == expected
-    assert (made["id"], made["sessionId"], made["metadata"]) == ("f1", "s1", {"by": "thumb"})
-    about_a_turn = score_of(feedback(metric, value, "i1"))
-    assert about_a_turn["traceId"] == trace_id("s1")
-    assert "sessionId" not in about_a_turn
-
-
-def test_lines_are_for_the_owner_only(tmp_path: Path) -> None:
-    assert write_lines(tmp_path / "scores.jsonl", [{"a": 1}, {"b": "ü"}]) == 2
-    assert (tmp_path / "scores.jsonl").read_text() == '{"a": 1}\n{"b": "ü"}\n'
-    assert (tmp_path / "scores.jsonl").stat().st_mode & 0o777 == 0o600
+def test_a_file_is_spans_if_a_line_is_and_not_if_one_speaks_of_them() -> None:
+    talk = {"messages": [{"role": "user", "content": "resourceSpans?"}, *CHAT["messages"][1:3]]}
+    assert len(import_logs(["{", json.dumps(talk)], ENCODER).episodes) == 1
+    told = "line 3: expected a span with GenAI attributes, got none"
+    assert import_logs(["", otlp(), json.dumps(CHAT)], ENCODER) == ((), (told,))

@@ -291,6 +291,22 @@ def test_imported_conversations_come_before_sessions_and_are_never_evaluated_on(
         shop.play(imports=str(logs), round=3)
 
 
+def test_imports_may_be_spans(shop: Shop) -> None:
+    def messages(role: str, said: str) -> str:
+        return json.dumps([{"role": role, "parts": [{"type": "text", "content": said}]}])
+
+    attributes = {
+        "gen_ai.input.messages": messages("user", "one\u2028line"),
+        "gen_ai.output.messages": messages("assistant", "hi"),
+    }
+    listed = [{"key": key, "value": {"stringValue": one}} for key, one in attributes.items()]
+    line = {"resourceSpans": [{"scopeSpans": [{"spans": [{"attributes": listed}]}]}]}
+    logs = shop.home / "logs.jsonl"
+    logs.write_text(json.dumps(line, ensure_ascii=False) + "\n")
+    shop.serve("a", ("hello", "hi"), solved=True)
+    assert [episode.policy for episode in shop.play(imports=str(logs))] == ["imported", PLAIN]
+
+
 def test_without_games_nothing_is_harvested(shop: Shop) -> None:
     shop.serve("s1", ("a", "b"), solved=True)
     assert shop.play(most=0) == []
@@ -309,3 +325,17 @@ def test_games_of_the_test_split_are_evaluation(tmp_path: Path) -> None:
     games = [Game(task, 0) for task in service.tasks("test")[:4]]
     play = service.player(ENCODER, lambda: None)
     assert play(games, lambda: service, Acting(PLAIN), round=1, batch=8, seed=0) == []
+
+
+def test_a_held_out_session_that_is_evaluated_on_belongs_to_its_person(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, held_out=1.0)
+    service = shop.service()
+    shop.serve("s1", ("a", "b"), solved=True, person="Ann Lee")
+    (first,) = shop.play(record="home")
+    assert service.subject(first.task) == shop.records.marks.person("Ann Lee")
+    # Those that come later are known too.
+    shop.serve("s2", ("c", "d"), solved=True, person="Bo")
+    shop.serve("s3", ("e", "f"), solved=True)
+    whose = {e.turns[0].observation: service.subject(e.task) for e in shop.play(record="home")}
+    assert whose["c"] == shop.records.marks.person("Bo")
+    assert whose["e"] not in (whose["a"], whose["c"])
