@@ -71,7 +71,7 @@ env = "service"
 options = {{ folder = "{folder}" }}
 """
 VLLM = "--dtype float32 --max-model-len 512 --enforce-eager --enable-lora --max-lora-rank 8"
-CLIENTS, TURNS = 8, 3
+CLIENTS, TURNS, RETRY_SECONDS = 8, 3, 0.5
 UP_SECONDS = 300.0
 
 
@@ -118,11 +118,12 @@ async def talk(url: str, name: str, heard: Heard, stop: asyncio.Event) -> None:
         while not stop.is_set():
             number += 1
             session = f"{name}-{number}"
-            with suppress(aiohttp.ClientError, TimeoutError):
+            try:
                 for turn in range(TURNS):
                     await one_turn(http, url, session, heard, stream=bool(turn % 2))
                 await one_feedback(http, url, session, heard)
-            await asyncio.sleep(0.01)
+            except (aiohttp.ClientError, TimeoutError):
+                await asyncio.sleep(RETRY_SECONDS)
 
 
 async def one_turn(

@@ -101,7 +101,8 @@ def _elsewhere(subject: str, home: Path) -> Iterator[Path]:
             continue
         if ".damaged-" in file.name:
             yield file
-        elif not file.name.startswith("buffer.db") and file.stat().st_size <= SEARCHED_BYTES:
+        # Databases answer for themselves; closing their files here would drop the locks on them.
+        elif not file.suffix.startswith(".db") and file.stat().st_size <= SEARCHED_BYTES:
             with boundary(StoreError, f"{file} cannot be searched"):
                 held = file.read_bytes()
             if any(name in held for name in names):

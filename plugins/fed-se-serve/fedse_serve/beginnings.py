@@ -76,9 +76,10 @@ class Remembered:
 
     def _longest(self, row: Ids) -> tuple[Ids, int]:
         """The known row that shares most with this one, and how much, less than the whole."""
-        best, length = (), 0
+        best: Ids = ()
+        length = 0
         for known in self._rows:
-            # Most rows share their instructions, so a longer match is looked for first.
+            # Only a row that shares more than the best one so far is compared token by token.
             if known[:length] == row[:length] and len(known) > length:
                 shared = common_prefix([row, (*known, -1)])
                 if shared > length:

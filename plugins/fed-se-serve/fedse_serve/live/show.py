@@ -7,6 +7,7 @@ from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import fill
 
+from fedse.adapters.base import base_path
 from fedse.stats.rates import Rate
 from fedse_serve.live.demo import CUSTOMERS, NIGHTS, LiveDemo, live_demo
 from fedse_serve.live.shops import SHOPS
@@ -26,6 +27,7 @@ INTRODUCTION = (
 
 def show_live(*, seed: int, out: Path | None) -> None:
     """The demonstration has run, and what came of it is printed."""
+    base_path(BASE)  # it says how to get the model, if it is not here
     print(fill(INTRODUCTION, min(get_terminal_size().columns, 100)) + "\n", file=sys.stderr)
     folder = out or Path(tempfile.mkdtemp(prefix="fedse-live-"))
     folder.mkdir(parents=True, exist_ok=True)
