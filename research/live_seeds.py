@@ -17,7 +17,7 @@ from typing import Any
 
 from fedse.stats.paired import paired_difference
 from fedse_serve.live.customers import Thumbs
-from fedse_serve.live.demo import LiveDemo, live_demo
+from fedse_serve.live.demo import NIGHTS, LiveDemo, live_demo
 from fedse_serve.live.show import BASE
 
 ARMS = {"thumbs": Thumbs(), "right thumbs for all": Thumbs(share=1.0, wrong=0.0)}
@@ -41,9 +41,10 @@ def moves_of(found: LiveDemo) -> dict[str, list[str]]:
 
 
 def last_against_first(runs: list[dict[str, Any]]) -> dict[str, float]:
-    """Success on the last day minus that on the first, over all seeds."""
-    ends = [[*run["days"].values()] for run in runs]
-    last, first = ([[bit == "1" for bit in days[place]] for days in ends] for place in (-1, 0))
+    """Success on the day after the last night minus that on the first day, over all seeds."""
+    last, first = (
+        [[bit == "1" for bit in run["days"][str(day)]] for run in runs] for day in (NIGHTS + 1, 1)
+    )
     return paired_difference(last, first, seed=0)._asdict()
 
 
