@@ -49,6 +49,7 @@ ALLOWED = {
     "anyio": ("fedse_bridges.mcp_server",),
     "psutil": ("processes.orphans", "processes.cpu_time", "processes.watchdog", "ports"),
     "torch": (
+        "fedse_serve.beginnings",
         "fedse_variants.dpo_loss",
         "fedse_variants.grpo_loss",
         "fedse_variants.kto_loss",
@@ -60,6 +61,7 @@ ALLOWED = {
         "models",
     ),
     "transformers": (
+        "fedse_serve.beginnings",
         "agent.hf",
         "agent.loaded",
         "agent.tokens",
