@@ -17,7 +17,6 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -32,11 +31,12 @@ import numpy as np
 
 from fedse.adapters.base import adapter_spec, base_path, initial_adapter
 from fedse.adapters.peft_folder import export_adapter
+from fedse.ports import free_ports
 from fedse.store.buffer import Buffer
 from fedse.store.sealing import Unsealed
 from fedse.types import Adapter
 from fedse_serve.engine import BASE
-from fedse_serve.records import open_records
+from fedse_serve.records import Records, open_records
 from fedse_serve.registry import Registry
 from fedse_serve.stored import feedback_of, sessions, turns_of
 
@@ -82,12 +82,6 @@ class Heard(NamedTuple):
     """Inference -> session and adapter, of answers that arrived whole."""
     feedback: dict[str, str]
     """Feedback that was acknowledged -> its session."""
-
-
-def free_port() -> int:
-    with socket.socket() as door:
-        door.bind(("127.0.0.1", 0))
-        return int(door.getsockname()[1])
 
 
 def place_with_adapter(folder: Path, base: str) -> Path:
@@ -164,7 +158,7 @@ class Parts:
 
     def __init__(self, folder: Path, base: str, vllm: str) -> None:
         self._folder, self._base, self._vllm = folder, base, vllm
-        self._ports = {"gateway": free_port(), "engine": free_port()}
+        self._ports = dict(zip(("gateway", "engine"), free_ports(2), strict=True))
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self.place = place_with_adapter(folder / "adapter", base)
         (self.place / "service").mkdir(exist_ok=True)
@@ -233,10 +227,8 @@ async def under_load(
     return heard, killed
 
 
-def learned(folder: Path) -> dict[str, int]:
+def learned(folder: Path, records: Records) -> dict[str, int]:
     """What the buffer has, against what was harvested."""
-    service = folder / "adapter" / "service"
-    records = open_records(service, seal=Unsealed(), redact=None, held_out=0.2, clock=time.time)
     rows = [*records.db.execute("SELECT session, task, label FROM harvest")]
     won = {task for _, task, label in rows if label}
     kept: Counter[str] = Counter()
@@ -253,11 +245,9 @@ def learned(folder: Path) -> dict[str, int]:
     }
 
 
-def looked_at(folder: Path, heard: Heard) -> dict[str, Any]:
+def looked_at(records: Records, heard: Heard) -> dict[str, Any]:
     """What is on record, against what was heard."""
-    service = folder / "adapter" / "service"
-    records = open_records(service, seal=Unsealed(), redact=None, held_out=0.2, clock=time.time)
-    known = Registry(service, name="adapter", clock=time.time).state.known
+    known = Registry(records.path.parent, name="adapter", clock=time.time).state.known
     stored: Counter[str] = Counter()
     wrong, half, found = 0, 0, set()
     for session in sessions(records):
@@ -292,7 +282,9 @@ def kill_service(
     parts = Parts(folder, base, vllm)
     heard, killed = asyncio.run(under_load(parts, kills=kills, seconds=seconds))
     engine = "vLLM" if vllm else "instant"
-    found = {**looked_at(folder, heard), **learned(folder)}
+    service = parts.place / "service"
+    records = open_records(service, seal=Unsealed(), redact=None, held_out=0.2, clock=time.time)
+    found = {**looked_at(records, heard), **learned(folder, records)}
     return {"engine": engine, "base": base, "killed": dict(Counter(killed)), **found}
 
 

@@ -25,10 +25,11 @@ from typing import Any, NamedTuple
 import aiohttp
 import psutil
 
+from fedse.ports import free_ports
 from fedse_serve.engine import BASE
 from fedse_serve.moves import Move
 from fedse_serve.registry import Registry
-from research.kill_service import SETTINGS, free_port, place_with_adapter, started, until_up
+from research.kill_service import SETTINGS, place_with_adapter, started, until_up
 
 AT_ONCE, ONE_AT_A_TIME = 64, 40
 LONG_TIME = aiohttp.ClientTimeout(total=3600)
@@ -88,7 +89,7 @@ def gateway_at(folder: Path, engine: str, port: int, base: str) -> "subprocess.P
 
 async def alone(folder: Path, sessions: int) -> dict[str, Any]:
     """The gateway before an instant engine."""
-    engine_port, port = free_port(), free_port()
+    engine_port, port = free_ports(2)
     engine = started(
         [sys.executable, "-m", "fedse_serve.instant_engine", str(engine_port)], folder / "log"
     )
@@ -131,7 +132,7 @@ async def alone(folder: Path, sessions: int) -> dict[str, Any]:
 
 async def before_vllm(folder: Path, engine: str, rounds: int, base: str) -> dict[str, Any]:
     """The same requests through the gateway and directly, in turns."""
-    port = free_port()
+    (port,) = free_ports(1)
     gateway = gateway_at(folder, engine, port, base)
     url = f"http://127.0.0.1:{port}"
     rates: dict[str, list[float]] = {"gateway": [], "bare": []}

@@ -87,19 +87,17 @@ def open_durable(path: Path) -> Database:
     # Closing a descriptor of a file drops every lock that this process has on it, also those of its
     # connections. Another process would then take itself for the last one and delete the log that
     # they still write to. So a descriptor is made only while there can be no connection.
-    with _MAKING:
-        if not path.exists():
-            # SQLite gives its WAL the mode of the database file, so this covers both.
-            with suppress(FileExistsError):
-                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        db = open_database(path)
-        for pragma in (
-            "page_size = 16384",  # rows have 2 KB and more, and waste half of a default page
-            "journal_mode = WAL",
-            "synchronous = FULL",
-            "secure_delete = ON",
-        ):
-            db.execute(f"PRAGMA {pragma}")
+    with _MAKING, suppress(FileExistsError):
+        # SQLite gives its WAL the mode of the database file, so this covers both.
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    db = open_database(path)
+    for pragma in (
+        "page_size = 16384",  # rows have 2 KB and more, and waste half of a default page
+        "journal_mode = WAL",
+        "synchronous = FULL",
+        "secure_delete = ON",
+    ):
+        db.execute(f"PRAGMA {pragma}")
     return db
 
 

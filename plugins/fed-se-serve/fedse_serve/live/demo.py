@@ -103,9 +103,11 @@ class Live:
         self._tell, self.days = tell, list[DayDone]()
         self._clients: dict[str, Any] = {}
 
-    async def day(self, number: int, shops: Sequence[Shop] = (), *, customers: int = 0) -> None:
-        """Customers came to the shops, and what was said of earlier days has arrived."""
-        shops, customers = shops or self.shops, customers or CUSTOMERS
+    async def day(self, number: int) -> None:
+        """Customers came to all shops, and what was said of earlier days has arrived."""
+        await self._day(number, self.shops, CUSTOMERS)
+
+    async def _day(self, number: int, shops: Sequence[Shop], customers: int) -> None:
         for shop in shops:
             for _ in range(2):  # a new candidate gets through the gate, and then its share
                 await shop.service.look_at_trial()
@@ -157,7 +159,7 @@ class Live:
         while one := registry.state.candidate:
             registry.move(Move(kind="withdrawn", adapter=one.adapter, reason="replaced by hand"))
         registry.offer(adapter, reason="a mistake")
-        await self.day(NIGHTS + 2, [shop], customers=HARMED)
+        await self._day(NIGHTS + 2, [shop], HARMED)
         await self._pass_time(LATEST)
 
     def _client(self, shop: Shop) -> Any:
