@@ -19,7 +19,7 @@ from fedse.committed import Exclusion
 from fedse.errors import ConfigError, StoreError
 from fedse.ledger.chain import Entry
 from fedse.ledger.keys import read_public
-from fedse.ledger.record import Verdict, ledgers_in, verify_ledger
+from fedse.ledger.verifying import Verdict, ledgers_in, verify_ledger
 from fedse.store.run_folder import find_run, runs_root
 
 app = App(name="ledger", help_format="plaintext", help_epilogue="")

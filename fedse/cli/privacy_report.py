@@ -15,7 +15,7 @@ from fedse.config.schema import Config
 from fedse.errors import ConfigError
 from fedse.ledger.chain import FILE, Entry
 from fedse.ledger.entries import audit_entries
-from fedse.ledger.record import verify_ledger
+from fedse.ledger.verifying import verify_ledger
 from fedse.report.privacy import (
     PrivacyPage,
     PrivacyPart,

@@ -15,8 +15,8 @@ from fedse.committed import RoundResult
 from fedse.drivers.collecting import exclusion_of, forget_inbox
 from fedse.drivers.round import OpenRound
 from fedse.drivers.stages import record_evaluation, stages_of
-from fedse.ledger.chain import Ledger
 from fedse.ledger.record import note_end, note_round, run_ledger
+from fedse.ledger.writing import Ledger
 from fedse.protocol import Ask
 from fedse.results.alarms import round_alarms
 from fedse.store.retention import keep_newest_rounds

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from fedse.adapters.base import FETCHED, is_name
 from fedse.adapters.hub import hub_model
 from fedse.ledger.chain import FILE
-from fedse.ledger.record import verify_ledger
+from fedse.ledger.verifying import verify_ledger
 from fedse.stats.rates import Rate, by_env, rates
 from fedse.store.run import Run
 from fedse.store.run_folder import RunCard

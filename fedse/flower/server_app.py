@@ -61,8 +61,8 @@ def main(grid: Grid, context: Context) -> None:
 
 def answered_last(run: Run) -> tuple[str, ...] | None:
     """The members of the last committed round; None = there is none yet."""
-    results = list(run.results())
-    return (*results[-1].voters, *results[-1].abstained) if results else None
+    last = next(run.results(since=run.committed or 1), None)
+    return (*last.voters, *last.abstained) if last else None
 
 
 def _print(event: str, facts: Mapping[str, Fact]) -> None:

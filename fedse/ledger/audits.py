@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fedse.audit.verdict import AuditRules
-from fedse.ledger.chain import Entry, Finding, Ledger
+from fedse.ledger.chain import Entry, Finding
 from fedse.ledger.entries import AuditEntry, OutboxKey, answer_entries, audit_entries
+from fedse.ledger.writing import Ledger
 from fedse.types import Clock
 
 POLICY = "policy.toml"
@@ -30,18 +31,21 @@ class AuditDuty(NamedTuple):
 
 def note_audit(home: Path, client: str, audit: AuditEntry | None, *, clock: Clock) -> None:
     """The audit, if there was one, has its line; that of one answer has one."""
-    if audit is not None:
-        ledger = Ledger(home, role="client", name=client, clock=clock)
+    if audit is None:
+        return
+    ledger, facts = (
+        Ledger(home, role="client", name=client, clock=clock),
+        audit.model_dump(mode="json"),
+    )
+    if audit.request is None:
+        ledger.append("audited", facts)
+    else:
         same = partial(_is_audit, audit.key)
-        ledger.append_once("audited", audit.model_dump(mode="json"), same=same)
+        ledger.append_once("audited", facts, naming=audit.request, same=same)
 
 
 def _is_audit(key: OutboxKey | None, line: Entry) -> bool:
-    return (
-        key is not None
-        and line.kind == "audited"
-        and AuditEntry.model_validate(line.facts).key == key
-    )
+    return line.kind == "audited" and AuditEntry.model_validate(line.facts).key == key
 
 
 def audit_duty(home: Path) -> AuditDuty | None:

@@ -1,6 +1,7 @@
 """What the owner of a ledger has stored, from a database opened read-only."""
 
 import hashlib
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -33,24 +34,37 @@ def granted_pardons(database: Path) -> dict[tuple[str, int], PardonEntry]:
     return {one.key: one for one in granted}
 
 
-def outbox_answers(database: Path, *, skip: set[OutboxKey] | None = None) -> Iterator[AnswerEntry]:
+def outbox_answers(database: Path) -> Iterator[AnswerEntry]:
     """The finished answers in a buffer, the oldest round first; one adapter in memory at a time."""
     listed = "SELECT experiment, round, request, {kind} FROM outbox ORDER BY round, {kind}"
-    keys = _rows(database, listed)
-    for experiment, round, request, asked in keys:
-        key = (str(experiment), int(round), str(request))
-        if key in (skip or ()):
-            continue
-        query = "SELECT stats, adapter FROM outbox WHERE (experiment, round, request) = (?, ?, ?)"
-        for stats, adapter in _rows(database, query, key):
-            reply = SiteReply(parse_row(ClientStats, stats, database), adapter)
-            try:
-                entry = answer_entry(key, reply, received=None, bytes_down=None)
-            except ValidationError as error:
-                raise damaged(database, f"the answer of round {round}") from error
-            is_whole = adapter is not None or asked != TRAIN
-            described = {} if is_whole else _described(database, key)
-            yield entry.model_copy(update=described)
+    for experiment, round, request, asked in _rows(database, listed):
+        yield from _answers(database, (str(experiment), int(round), str(request)), asked)
+
+
+def newest_answers(database: Path) -> Iterator[AnswerEntry]:
+    """The same, but the one that was finished last first, and only what is asked for is read."""
+    query = (
+        "SELECT rowid, experiment, round, request, {kind} FROM outbox WHERE rowid < ?"
+        " ORDER BY rowid DESC LIMIT 16"
+    )
+    before = sys.maxsize
+    while page := _rows(database, query, (before,)):
+        for before, experiment, round, request, asked in page:  # noqa: B007 (the last one counts)
+            yield from _answers(database, (str(experiment), int(round), str(request)), asked)
+
+
+def _answers(database: Path, key: OutboxKey, asked: str) -> Iterator[AnswerEntry]:
+    """The answer to a request, unless it is gone by now."""
+    query = "SELECT stats, adapter FROM outbox WHERE (experiment, round, request) = (?, ?, ?)"
+    for stats, adapter in _rows(database, query, key):
+        reply = SiteReply(parse_row(ClientStats, stats, database), adapter)
+        try:
+            entry = answer_entry(key, reply, received=None, bytes_down=None)
+        except ValidationError as error:
+            raise damaged(database, f"the answer of round {key[1]}") from error
+        is_whole = adapter is not None or asked != TRAIN
+        described = {} if is_whole else _described(database, key)
+        yield entry.model_copy(update=described)
 
 
 def erasure_marks(database: Path) -> set[str]:

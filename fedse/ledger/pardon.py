@@ -2,8 +2,8 @@
 
 from fedse.aggregate.quarantine import quarantined, strike_history
 from fedse.errors import ConfigError
-from fedse.ledger.chain import Ledger
 from fedse.ledger.record import note_pardons
+from fedse.ledger.writing import Ledger
 from fedse.store.run import Pardon, Run
 from fedse.types import Clock
 

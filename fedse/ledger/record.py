@@ -1,41 +1,33 @@
-"""When lines are written into a ledger, and whether it agrees with its owner's database.
+"""When lines are written into a ledger.
 
 A line is written after the commit it records and before the commit is announced. A line that a
-crash prevented is written at the next start, marked `recovered`; until then, and if the end of the
-file was cut off, verification reports it as missing.
+crash prevented is written at the next start or with the next line, marked `recovered`.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from fedse.committed import RoundResult
 from fedse.config.file import dump_config
 from fedse.errors import StoreError
-from fedse.ledger.audits import audit_duty, audit_fault
-from fedse.ledger.chain import FILE, Entry, Finding, Ledger, examine, read_ledger
-from fedse.ledger.databases import (
-    committed_rounds,
-    erasure_marks,
-    granted_pardons,
-    outbox_answers,
-    outbox_audits,
-    outbox_rounds,
-)
+from fedse.ledger.chain import FILE, Entry, examine_recent
+from fedse.ledger.databases import newest_answers, outbox_rounds
 from fedse.ledger.entries import (
     AnswerEntry,
     ForgottenEntry,
+    OutboxKey,
     PardonEntry,
     ResentEntry,
+    RoundEntry,
     answer_entries,
-    pardon_entries,
-    round_entries,
     round_entry,
-    shape_fault,
 )
-from fedse.ledger.keys import PUBLIC, read_public
+from fedse.ledger.verifying import server_fault
+from fedse.ledger.writing import Ledger, read_ledger
 from fedse.store.erasure import Erasure
 from fedse.store.files import from_backup
 from fedse.store.run import Run
@@ -44,36 +36,22 @@ from fedse.types import Clock, Record
 RECOVERED = {"recovered": True}
 
 
-class Verdict(NamedTuple):
-    """A ledger and the result of verifying it."""
-
-    path: Path
-    entries: tuple[Entry, ...]
-    """The lines before the first bad one."""
-    compared: str
-    """The database that its end was compared with; empty = there is none beside it."""
-    finding: Finding | None
-
-    @property
-    def began(self) -> Mapping[str, Any]:
-        """What its first line says."""
-        return self.entries[0].facts if self.entries else {}
-
-
 def run_ledger(run: Run, *, clock: Clock) -> Ledger:
     """The server's ledger, with a line for every round the run has committed."""
     ledger = Ledger(run.path, role="server", name=run.path.name, clock=clock)
-    entries, committed = ledger.read(), {result.index: result for result in run.results()}
-    finding = shape_fault(entries) or _server_fault(entries, committed)
+    last = ledger.last("round")
+    recorded = 0 if last is None else RoundEntry.model_validate(last.facts).round
+    committed = {result.index: result for result in run.results(since=max(1, recorded))}
+    finding = server_fault([last], committed, first=recorded) if last else None
     if finding:
         raise StoreError(
             f"ledger {ledger.path}, line {finding.line} {finding.reason}",
             hint="was the run restored from a backup? to start a new ledger, move this away",
         )
-    begun = [entry.facts for entry in entries if entry.kind == "begun"]
-    if begun[-1:] != [facts := _begun(run)]:
-        ledger.append("begun", facts)
-    for number in _unrecorded_rounds(entries, committed):
+    begun = ledger.last("begun")
+    if begun is None or begun.facts != _begun(run):
+        ledger.append("begun", _begun(run))
+    for number in sorted(set(committed) - {recorded}):
         recovered = round_entry(committed[number]).model_copy(update=RECOVERED)
         _append(ledger, "round", recovered)
     note_pardons(ledger, run, recovered=True)
@@ -82,13 +60,15 @@ def run_ledger(run: Run, *, clock: Clock) -> Ledger:
 
 def note_pardons(ledger: Ledger, run: Run, *, recovered: bool = False) -> None:
     """Every pardon has exactly one line."""
-    recorded = {pardon.key for _, pardon in pardon_entries(ledger.read())}
     for one in run.pardons():
         entry = PardonEntry(**one._asdict(), recovered=recovered)
-        if entry.key not in recorded:
-            same = partial(_is_pardon, entry.key)
-            # Two processes may write it: the one that grants it and one that starts meanwhile.
-            ledger.append_once("pardoned", entry.model_dump(mode="json"), same=same)
+        # Two processes may write it: the one that grants it and one that starts meanwhile.
+        ledger.append_once(
+            "pardoned",
+            entry.model_dump(mode="json"),
+            naming=f'"client":"{one.client}"',
+            same=partial(_is_pardon, entry.key),
+        )
 
 
 def _is_pardon(key: tuple[str, int], line: Entry) -> bool:
@@ -102,23 +82,43 @@ def note_round(ledger: Ledger, result: RoundResult) -> None:
 
 def note_end(ledger: Ledger, rounds: int, adapter: str) -> None:
     """The end of the run has its line; reopening a finished run writes no second one."""
-    if ledger.read()[-1].kind != "finished":
+    end, round = ledger.last("finished"), ledger.last("round")
+    if end is None or (round is not None and round.index > end.index):
         ledger.append("finished", {"rounds": rounds, "adapter": adapter})
 
 
 def note_answer(home: Path, client: str, answer: AnswerEntry, *, fresh: bool, clock: Clock) -> None:
     """The answer and every earlier one have their lines; an answer sent again is `resent`."""
     ledger = Ledger(home, role="client", name=client, clock=clock)
-    sent = {earlier.key: earlier.sent for _, earlier in answer_entries(ledger.read())}
-    for earlier in outbox_answers(home / "buffer.db", skip={*sent, answer.key}):
+    for earlier in _unrecorded_answers(ledger, home / "buffer.db", answer.key):
         _append(ledger, "answered", earlier.model_copy(update=RECOVERED))
     if fresh:
         _append(ledger, "answered", answer)
-    elif answer.key not in sent or sent[answer.key] != answer.sent:
+    elif not _is_recorded(ledger, answer):
         _append(ledger, "answered", answer.model_copy(update=RECOVERED))
     else:
         again = answer.model_dump(include=set(ResentEntry.model_fields))
         _append(ledger, "resent", ResentEntry(**again))
+
+
+def _unrecorded_answers(ledger: Ledger, buffer: Path, now: OutboxKey) -> list[AnswerEntry]:
+    """The finished answers without a line, the oldest first.
+
+    They are the newest ones: whoever writes a line first writes those that a crash prevented.
+    """
+    others = (answer for answer in newest_answers(buffer) if answer.key != now)
+    lacking = [*takewhile(lambda answer: not _is_recorded(ledger, answer), others)]
+    return lacking[::-1]
+
+
+def _is_recorded(ledger: Ledger, answer: AnswerEntry) -> bool:
+    """Whether the newest line about the request says what was answered."""
+    line = ledger.last("answered", naming=answer.request, where=partial(_is_about, answer.key))
+    return line is not None and AnswerEntry.model_validate(line.facts).sent == answer.sent
+
+
+def _is_about(key: OutboxKey, line: Entry) -> bool:
+    return AnswerEntry.model_validate(line.facts).key == key
 
 
 def note_erasures(home: Path, client: str, erasures: Sequence[Erasure], *, clock: Clock) -> None:
@@ -128,8 +128,12 @@ def note_erasures(home: Path, client: str, erasures: Sequence[Erasure], *, clock
     ledger = Ledger(home, role="client", name=client, clock=clock)
     for erasure in erasures:
         facts = erasure.model_dump(include=set(ForgottenEntry.model_fields))
-        same = partial(_is_erasure, erasure.mark)
-        ledger.append_once("forgotten", ForgottenEntry(**facts).model_dump(mode="json"), same=same)
+        ledger.append_once(
+            "forgotten",
+            ForgottenEntry(**facts).model_dump(mode="json"),
+            naming=erasure.mark,
+            same=partial(_is_erasure, erasure.mark),
+        )
 
 
 def _is_erasure(mark: str, line: Entry) -> bool:
@@ -137,10 +141,10 @@ def _is_erasure(mark: str, line: Entry) -> bool:
 
 
 def require_answers(home: Path) -> None:
-    """Every answer that the ledger in `home` records is in the buffer beside it."""
+    """The newest answers that the ledger in `home` records are in the buffer beside it."""
     if not (home / FILE).is_file():
         return
-    given = {e.key[:2] for _, e in answer_entries(examine(read_ledger(home / FILE)).entries)}
+    given = {e.key[:2] for _, e in answer_entries(examine_recent(read_ledger(home / FILE)).entries)}
     if lacking := sorted(given - outbox_rounds(home / "buffer.db")):
         experiment, number = lacking[-1]
         raise StoreError(
@@ -148,39 +152,6 @@ def require_answers(home: Path) -> None:
             "ledger records: this is not the original buffer",
             hint=f"{from_backup(home / 'buffer.db')}; to start without it, move {FILE} away too",
         )
-
-
-def ledgers_in(folder: Path) -> list[Path]:
-    """The ledgers of a run or of a site's home: its own first, then those of clients inside."""
-    inside = ("*", "clients/*", "flower/sites/*", "tree/regions/*", "tree/sites/*")
-    clients = [path for where in inside for path in sorted(folder.glob(f"{where}/{FILE}"))]
-    return [path for path in (folder / FILE, *clients) if path.is_file()]
-
-
-def verify_ledger(path: Path, *, trusted: str | None = None) -> Verdict:
-    """The first fault of a ledger, including its key and its end; None if there is none."""
-    rounds, outbox = path.with_name("state.db"), path.with_name("buffer.db")
-    # Read before the lines, so that a round committed meanwhile is not reported as missing.
-    committed, finished = committed_rounds(rounds), list(outbox_answers(outbox))
-    pardons, erased = granted_pardons(rounds), erasure_marks(outbox)
-    audited = outbox_audits(outbox)
-    entries, torn, broken = examine(read_ledger(path))
-    server = bool(entries) and entries[0].facts["role"] == "server"
-    database = rounds if server else outbox
-    finding = _key_fault(path, entries, trusted) or broken or _tail_fault(entries, torn)
-    finding = finding or shape_fault(entries)
-    if finding is None and server:
-        after = committed_rounds(rounds) if rounds.is_file() else None
-        finding = _server_fault(entries, after) or _missing(
-            entries, [f"round {number}" for number in _unrecorded_rounds(entries, committed)]
-        )
-        known = granted_pardons(rounds) if rounds.is_file() else None
-        finding = finding or _pardon_fault(entries, pardons, known)
-    elif finding is None:
-        finding = _client_fault(entries, finished) or _erasure_fault(entries, erased)
-        finding = finding or audit_fault(entries, audited, audit_duty(path.parent))
-    sound = entries[: finding.line - 1] if finding else entries
-    return Verdict(path, sound, database.name if database.is_file() else "", finding)
 
 
 def _begun(run: Run) -> dict[str, Any]:
@@ -199,90 +170,3 @@ def _begun(run: Run) -> dict[str, Any]:
 
 def _append(ledger: Ledger, kind: str, content: Record) -> None:
     ledger.append(kind, content.model_dump(mode="json"))
-
-
-def _server_fault(
-    entries: Sequence[Entry], committed: Mapping[int, RoundResult] | None
-) -> Finding | None:
-    """Each round has one line, in order, starts where the last one ended, and is as committed."""
-    ended = None
-    for expected, (line, entry) in enumerate(round_entries(entries), start=1):
-        if entry.round != expected:
-            return Finding(line, f"records round {entry.round}, expected round {expected}")
-        if ended is not None and entry.before != ended:
-            return Finding(
-                line, f"starts round {expected} with an adapter the round before did not make"
-            )
-        ended = entry.after
-        if committed is None:
-            continue
-        if expected not in committed:
-            return Finding(line, f"records round {expected}, which the run did not commit")
-        truth = round_entry(committed[expected])
-        differing = [k for k, value in truth if k != "recovered" and getattr(entry, k) != value]
-        if differing:
-            reason = f"differs from round {expected} as committed: {', '.join(differing)}"
-            return Finding(line, reason)
-    return None
-
-
-def _pardon_fault(
-    entries: Sequence[Entry],
-    granted: Mapping[tuple[str, int], PardonEntry],
-    known: Mapping[tuple[str, int], PardonEntry] | None,
-) -> Finding | None:
-    """Each pardon of `granted` has a line, and each line is about one of `known`."""
-    recorded = pardon_entries(entries)
-    for line, entry in recorded:
-        if known is not None and (
-            entry.key not in known or known[entry.key].reason != entry.reason
-        ):
-            return Finding(line, f"records a pardon of {entry.client} that the run did not grant")
-    lacking = sorted(set(granted) - {entry.key for _, entry in recorded})
-    return _missing(entries, [f"the pardon of {client} after round {r}" for client, r in lacking])
-
-
-def _unrecorded_rounds(entries: Sequence[Entry], committed: Mapping[int, RoundResult]) -> list[int]:
-    return sorted(set(committed) - {entry.round for _, entry in round_entries(entries)})
-
-
-def _client_fault(entries: Sequence[Entry], finished: Sequence[AnswerEntry]) -> Finding | None:
-    """Each answer in the outbox has a line, and the last line about it agrees."""
-    recorded = {entry.key: (line, entry) for line, entry in answer_entries(entries)}
-    for answer in finished:
-        line, entry = recorded.get(answer.key, (0, answer))
-        if (entry.sent, entry.episodes) != (answer.sent, answer.episodes):
-            return Finding(line, f"differs from the answer of round {answer.round} in the outbox")
-    lacking = [answer.round for answer in finished if answer.key not in recorded]
-    return _missing(entries, [f"the answer of round {number}" for number in lacking])
-
-
-def _erasure_fault(entries: Sequence[Entry], erased: set[str]) -> Finding | None:
-    lacking = erased - {line.facts["mark"] for line in entries if line.kind == "forgotten"}
-    return _missing(entries, [f"an erasure, mark {mark[:12]}" for mark in sorted(lacking)])
-
-
-def _missing(entries: Sequence[Entry], lacking: Sequence[str]) -> Finding | None:
-    if not lacking:
-        return None
-    why = "the end was cut off, or a crash prevented it and the next start writes it"
-    return Finding(len(entries) + 1, f"is missing, {lacking[0]}: {why}")
-
-
-def _key_fault(path: Path, entries: Sequence[Entry], trusted: str | None) -> Finding | None:
-    if not entries:
-        return None
-    beside, key = path.with_name(PUBLIC), entries[0].facts["key"]
-    own = read_public(beside) if beside.is_file() else None
-    for name, expected in (("the trusted key", trusted), (f"{PUBLIC} beside it", own)):
-        if expected is not None and key != expected:
-            got = f"names key {key[:12]}" if key else "states that the ledger is unsigned"
-            return Finding(1, f"{got}, {name} is {expected[:12]}: it was rewritten")
-    return None
-
-
-def _tail_fault(entries: Sequence[Entry], torn: bytes) -> Finding | None:
-    if torn:
-        why = "its end was changed, or a crash cut it short and the next start repairs it"
-        return Finding(len(entries) + 1, f"is not whole: {why}")
-    return None if entries else Finding(1, "is missing: the ledger is empty")

@@ -3,8 +3,9 @@
 import hashlib
 
 from fedse.errors import WireError
-from fedse.ledger.chain import Entry, Ledger, sealed_by
+from fedse.ledger.chain import Entry, sealed_by
 from fedse.ledger.entries import SummedEntry
+from fedse.ledger.writing import Ledger
 from fedse.types import Record
 
 

@@ -10,9 +10,10 @@ from fedse.committed import RoundResult
 from fedse.config.file import load_config
 from fedse.config.schema import Config
 from fedse.config.worlds import world_names
-from fedse.ledger.chain import examine, read_ledger
+from fedse.ledger.chain import examine
 from fedse.ledger.entries import AuditEntry, audit_entries
-from fedse.ledger.record import ledgers_in
+from fedse.ledger.verifying import ledgers_in
+from fedse.ledger.writing import read_ledger
 from fedse.results.run_list import RunSummary, summary_of
 from fedse.stats.rates import Rate, rates
 from fedse.store.run import Run

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from fedse.ledger.chain import FILE, examine, read_ledger
+from fedse.ledger.chain import FILE, examine
 from fedse.ledger.entries import AnswerEntry, answer_entries
+from fedse.ledger.writing import read_ledger
 from fedse.site.own_adapters import OwnAdapter, own_adapters
 
 

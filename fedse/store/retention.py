@@ -15,6 +15,9 @@ from fedse.store.run import Run
 
 LEAST_KEPT = 2
 """The adapter of the last committed round, and the one before, that it is compared with."""
+LOOKED_BACK = 16
+"""Older rounds that are looked at after a commit: their files are still there if a process was
+killed before it removed them. `fedse gc` looks at all."""
 
 
 class Removable(NamedTuple):
@@ -26,16 +29,17 @@ class Removable(NamedTuple):
 
 def keep_newest_rounds(run: Run, keep: int) -> None:
     """The adapters of the newest `keep` rounds are kept, and that of round 0; 0 = of all."""
-    remove(old_rounds(run, keep))
+    oldest = (run.committed or 0) + 1 - max(keep, LEAST_KEPT)
+    remove(old_rounds(run, keep, since=oldest - LOOKED_BACK))
 
 
-def old_rounds(run: Run, keep: int) -> Iterator[Removable]:
-    """What retention removes after a commit: blobs and folders of rounds that are not kept."""
+def old_rounds(run: Run, keep: int, *, since: int = 0) -> Iterator[Removable]:
+    """Blobs and folders of rounds from `since` on that are not kept."""
     last = run.committed
     if not keep or last is None:
         return
     kept = {0, *range(max(0, last + 1 - max(keep, LEAST_KEPT)), last + 1)}
-    stored = run.stored()
+    stored = run.stored(since=since)
     needed = {one.adapter for one in stored if one.round in kept} | {*stored[-1].moments}
     for one in stored:
         folder = run.adapter_folder(one.round)

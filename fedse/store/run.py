@@ -124,17 +124,22 @@ class Run:
             )
         return str(row[0])
 
-    def stored(self) -> list[StoredRound]:
-        """All rounds and the blobs they name, in order; without reading any result as a whole."""
-        query = "SELECT idx, adapter, json_extract(result, '$.moments') FROM round ORDER BY idx"
+    def stored(self, *, since: int = 0) -> list[StoredRound]:
+        """Round 0 and those from `since` on, in order, with the blobs they name."""
+        query = (
+            "SELECT idx, adapter, json_extract(result, '$.moments') FROM round"
+            " WHERE idx = 0 OR idx >= ? ORDER BY idx"
+        )
         return [
             StoredRound(round, adapter, tuple(json.loads(moments or "[]")))
-            for round, adapter, moments in self._db.execute(query)
+            for round, adapter, moments in self._db.execute(query, (since,))
         ]
 
     def kept_rounds(self) -> list[int]:
         """The rounds whose adapters are on the disk."""
-        return [one.round for one in self.stored() if self.blob(one.adapter).exists()]
+        there = {file.stem for file in (self.path / "blobs").iterdir()}
+        rows = self._db.execute("SELECT idx, adapter FROM round ORDER BY idx")
+        return [round for round, adapter in rows if adapter in there]
 
     def adapter_folder(self, round: int) -> Path:
         """Where the adapter after `round` is kept as a PEFT folder."""
@@ -172,8 +177,10 @@ class Run:
                 raise StoreError(f"round {result.index} names blob {digest}, which is not stored")
         self._insert(result.index, result.after, result.model_dump_json())
 
-    def results(self) -> Iterator[RoundResult]:
-        rows = self._db.execute("SELECT result FROM round WHERE result IS NOT NULL ORDER BY idx")
+    def results(self, *, since: int = 1) -> Iterator[RoundResult]:
+        """The committed rounds from that one on, in order."""
+        query = "SELECT result FROM round WHERE result IS NOT NULL AND idx >= ? ORDER BY idx"
+        rows = self._db.execute(query, (since,))
         for (body,) in rows:
             yield self._result(body)
 

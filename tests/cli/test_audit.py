@@ -11,8 +11,9 @@ from fedse.cli import audit as audit_module
 from fedse.cli.app import start
 from fedse.cli.audit import audit_lines
 from fedse.faults import Fault
-from fedse.ledger.chain import examine, read_ledger
+from fedse.ledger.chain import examine
 from fedse.ledger.entries import audit_entries
+from fedse.ledger.writing import read_ledger
 from tests.audit.test_verdict import found
 from tests.needs import needs
 

@@ -16,7 +16,7 @@ from fedse.cli.federation_status import status_lines
 from fedse.cli.federation_view import ledger_head, view_of
 from fedse.federation.folder import write_nodes
 from fedse.federation.heard import FILE, HeardNode, write_heard
-from fedse.ledger.record import verify_ledger
+from fedse.ledger.verifying import verify_ledger
 from fedse.store.lock import locked
 from tests.federation.rounds_without_sites import run_all_rounds
 from tests.federation.scene import NOW, Scene

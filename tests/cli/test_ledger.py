@@ -19,8 +19,9 @@ from fedse.config.schema import ClientSection, Config, RolloutSection
 from fedse.config.schema import RunSection as RunSection
 from fedse.drivers.run import run_local
 from fedse.ledger import keys
-from fedse.ledger.chain import FILE, Ledger, examine
+from fedse.ledger.chain import FILE, examine
 from fedse.ledger.keys import PUBLIC, new_signer
+from fedse.ledger.writing import Ledger
 from fedse.method.site import Site
 from fedse.store.run import Run
 from fedse.testing import open_toy_site, toy_spec

@@ -16,7 +16,7 @@ needs("flwr")
 from fedse.cli.app import start
 from fedse.drivers.run import run_local
 from fedse.federation.folder import open_federation
-from fedse.ledger.chain import Ledger
+from fedse.ledger.writing import Ledger
 from fedse.store.run import Run
 from fedse.testing import open_toy_site
 from tests.federation.rounds_without_sites import run_all_rounds

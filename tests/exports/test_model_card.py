@@ -11,7 +11,8 @@ import pytest
 from fedse.cli.app import start
 from fedse.committed import GateRecord, RoundResult
 from fedse.exports.model_card import model_card
-from fedse.ledger.record import run_ledger, verify_ledger
+from fedse.ledger.record import run_ledger
+from fedse.ledger.verifying import verify_ledger
 from fedse.store.run_folder import read_card
 from fedse.testing import toy_adapter
 from tests.exports.toy_run import NAMES, make_run

@@ -12,7 +12,8 @@ import pytest
 from fedse.cli.app import build_app, start
 from fedse.envs.base import make_env
 from fedse.federation.home import agreed_config, join
-from fedse.ledger.chain import FILE, read_ledger
+from fedse.ledger.chain import FILE
+from fedse.ledger.writing import read_ledger
 from fedse.method.rollout import Game, demonstrate
 from fedse.store.buffer import Buffer
 from tests.docs.test_reference import can_be_typed

@@ -10,9 +10,10 @@ from fedse.audit.scores import Estimate
 from fedse.audit.verdict import AttackFigures, AuditResult, CanaryFigures, nothing_to_audit
 from fedse.cli.privacy_report import flat
 from fedse.ledger.audits import note_audit
-from fedse.ledger.chain import FILE, examine, read_ledger
+from fedse.ledger.chain import FILE, examine
 from fedse.ledger.entries import AnswerEntry, AuditEntry
 from fedse.ledger.record import note_answer
+from fedse.ledger.writing import read_ledger
 from fedse.protocol import SiteReply
 from fedse.store.buffer import Buffer
 from fedse.types import ClientStats

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from fedse.drivers.run import run_local
-from fedse.ledger.record import ledgers_in, verify_ledger
+from fedse.ledger.verifying import ledgers_in, verify_ledger
 from fedse.store.run import Run
 from fedse.testing import open_toy_site, toy_spec
 from tests.toys.federation import toy_config

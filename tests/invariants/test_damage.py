@@ -30,7 +30,8 @@ from fedse.federation.folder import open_federation
 from fedse.federation.home import open_home
 from fedse.federation.renewal import require_fitting_keys
 from fedse.ledger.entries import answer_entry
-from fedse.ledger.record import note_answer, require_answers, verify_ledger
+from fedse.ledger.record import note_answer, require_answers
+from fedse.ledger.verifying import verify_ledger
 from fedse.method.rollout import choose_games, demonstrate
 from fedse.protocol import SiteReply
 from fedse.store.buffer import Buffer

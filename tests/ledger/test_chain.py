@@ -18,9 +18,10 @@ needs("cryptography")
 
 from fedse.errors import MachineError, StoreError
 from fedse.ledger import keys
-from fedse.ledger.chain import FILE, Finding, Ledger, examine, seal
+from fedse.ledger.chain import FILE, Finding, examine, seal
 from fedse.ledger.keys import PRIVATE, PUBLIC, Signer, new_signer, read_public
-from fedse.ledger.record import verify_ledger
+from fedse.ledger.verifying import verify_ledger
+from fedse.ledger.writing import Ledger
 
 
 def ticking() -> Callable[[], float]:

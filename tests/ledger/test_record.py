@@ -27,9 +27,11 @@ from fedse.drivers import loop
 from fedse.drivers.run import run_local
 from fedse.errors import StoreError
 from fedse.events import silent
-from fedse.ledger.chain import FILE, Entry, Ledger, examine
+from fedse.ledger.chain import FILE, Entry, examine
 from fedse.ledger.entries import AnswerEntry, round_entry
-from fedse.ledger.record import ledgers_in, run_ledger, verify_ledger
+from fedse.ledger.record import run_ledger
+from fedse.ledger.verifying import ledgers_in, verify_ledger
+from fedse.ledger.writing import Ledger
 from fedse.method.site import Site
 from fedse.protocol import Question
 from fedse.site import answer as serve_module
@@ -184,15 +186,15 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-import fedse.ledger.chain
+import fedse.ledger.writing
 from test_record import finish
-real = fedse.ledger.chain._append_durably
+real = fedse.ledger.writing._append_durably
 def torn(file, data):
     if b'"kind":"round"' in data and b'"round":2' in data:
         os.write(file.fileno(), data[: len(data) // 2])
         os.kill(os.getpid(), signal.SIGKILL)
     real(file, data)
-fedse.ledger.chain._append_durably = torn
+fedse.ledger.writing._append_durably = torn
 finish(Path(sys.argv[1]))
 """
 

@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from fedse.errors import WireError
-from fedse.ledger.chain import FILE, Entry, Ledger
+from fedse.ledger.chain import FILE, Entry
 from fedse.ledger.keys import PUBLIC, read_public
-from fedse.ledger.record import verify_ledger
 from fedse.ledger.signed_sum import SumAsked, require_signed_sum, sign_sum
+from fedse.ledger.verifying import verify_ledger
+from fedse.ledger.writing import Ledger
 from tests.needs import needs
 
 needs("cryptography")

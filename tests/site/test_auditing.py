@@ -20,10 +20,11 @@ from fedse.errors import ConfigError, TrainError
 from fedse.events import silent
 from fedse.faults import Fault
 from fedse.ledger.audits import audit_fault
-from fedse.ledger.chain import FILE, examine, read_ledger
+from fedse.ledger.chain import FILE, examine
 from fedse.ledger.databases import outbox_audits
 from fedse.ledger.entries import audit_entries
-from fedse.ledger.record import verify_ledger
+from fedse.ledger.verifying import verify_ledger
+from fedse.ledger.writing import read_ledger
 from fedse.method.site import Site
 from fedse.protocol import Question, SiteReply
 from fedse.site import answer as serve_module

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from fedse.adapters.base import initial_adapter
 from fedse.errors import EnvError, StoreError
-from fedse.ledger.chain import FILE, examine, read_ledger
+from fedse.ledger.chain import FILE, examine
 from fedse.ledger.entries import ForgottenEntry
-from fedse.ledger.record import note_erasures, verify_ledger
+from fedse.ledger.record import note_erasures
+from fedse.ledger.verifying import verify_ledger
+from fedse.ledger.writing import read_ledger
 from fedse.method.rollout import choose_games, demonstrate, rollout
 from fedse.site.forget import Forgotten, forget_subject, look_for
 from fedse.site.own_adapters import keep_adapter, kept_adapter, own_adapters

@@ -15,7 +15,7 @@ from fedse.config.storage import StorageSection
 from fedse.drivers.loop import federate
 from fedse.errors import RunError, StoreError
 from fedse.ledger.chain import FILE
-from fedse.ledger.record import verify_ledger
+from fedse.ledger.verifying import verify_ledger
 from fedse.protocol import Delivery, Question, SiteReply
 from fedse.store.buffer import Buffer
 from fedse.store.gc import Freed, collect_run

@@ -16,7 +16,7 @@ needs("flwr", "torch", "nginx")
 from fedse.adapters.base import spec_of
 from fedse.committed import RoundResult
 from fedse.config.file import parse_config
-from fedse.ledger.record import verify_ledger
+from fedse.ledger.verifying import verify_ledger
 from tests.system.bad_line import ANSWERED, CUT, LARGE, SWALLOWED, BadLine, Upload, bad_line
 from tests.system.field import SHORT_ROUND, Field, field, maze_clients, undisturbed
 

@@ -18,7 +18,7 @@ from tests.needs import needs
 needs("flwr", "torch", "jinja2", "nginx", "jq", "pgrep")
 
 from fedse.committed import RoundResult
-from fedse.ledger.record import verify_ledger
+from fedse.ledger.verifying import verify_ledger
 from fedse.ports import free_ports
 from fedse.store.run import Run
 from fedse.store.run_folder import open_run

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from fedse.adapters.peft_folder import WEIGHTS, export_whole
 from fedse.errors import StoreError, boundary
-from fedse.ledger.chain import GENESIS, Entry, Ledger
+from fedse.ledger.chain import GENESIS, Entry
+from fedse.ledger.writing import Ledger
 from fedse.store.files import from_backup, sync_folder
 from fedse.store.lock import one_command
 from fedse.types import Adapter, Clock

@@ -15,7 +15,8 @@ from scene_site import ANN, buffer_of, bytes_of, learned_site
 from test_harvest import LATER
 
 from fedse.cli.app import start
-from fedse.ledger.chain import FILE, read_ledger
+from fedse.ledger.chain import FILE
+from fedse.ledger.writing import read_ledger
 from fedse.store.lock import locked
 from fedse_serve.harvest import Service
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fedse.adapters.peft_folder import WEIGHTS, export_adapter
 from fedse.errors import RunError, StoreError
 from fedse.ledger.chain import FILE
-from fedse.ledger.record import verify_ledger
+from fedse.ledger.verifying import verify_ledger
 from fedse.types import Adapter, AdapterSpec, TensorSpec
 from fedse_serve.canary import CanarySettings, Decision, Seen, Trial
 from fedse_serve.moves import Candidate, Kind, Move, State, after, replay
