@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fedse.aggregate.quarantine import quarantined, strike_history
+from fedse.aggregate.quarantine import WINDOW, quarantined, strike_history
 from fedse.cli.phrases import waiting_text
 from fedse.committed import RoundResult
 from fedse.config.schema import Config
@@ -31,7 +31,7 @@ FRESH_SECONDS = 1.0
 
 
 class Committed(NamedTuple):
-    """The rounds in a run's database."""
+    """The last rounds in a run's database."""
 
     config: Config
     results: list[RoundResult]
@@ -188,7 +188,7 @@ def read_committed(run_dir: Path) -> Committed:
     """The state of a run, also while a server is writing it."""
     opened = closing(open_run(run_dir, clock=time.time))
     with boundary(StoreError, f"run {run_dir}"), opened as run:
-        results = list(run.results())
+        results = list(run.recent(WINDOW))
         evals = {one.index: run.evals(one.index) for one in results[-LAST_ROUNDS:]}
         return Committed(run.config, results, run.pardons(), evals)
 

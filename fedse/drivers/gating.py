@@ -16,6 +16,7 @@ import numpy as np
 from fedse.aggregate.agreement import Stance, far_away, least_agreeing, opposed, stances_of
 from fedse.aggregate.factors import request_bytes
 from fedse.aggregate.gate import GateVerdict, Harm, Won, harm_of, judge
+from fedse.aggregate.quarantine import WINDOW
 from fedse.committed import Exclusion, GateRecord
 from fedse.config.schema import Config
 from fedse.drivers.round import Merge, OpenRound
@@ -105,8 +106,8 @@ class PlayingSites:
         self._counted: dict[str, dict[str, Won]] = {}
 
     def suspected(self) -> Mapping[str, int]:
-        """Client -> rounds so far in which its vote was left out."""
-        excluded = (one for past in self._run.results() for one in past.excluded)
+        """Client -> rounds, of the last ones, in which its vote was left out."""
+        excluded = (one for past in self._run.recent(WINDOW) for one in past.excluded)
         return Counter(one.client for one in excluded if one.kind == "suspected")
 
     def judge(self, before: Mapping[str, Won], adapter: Adapter) -> GateVerdict:

@@ -10,7 +10,7 @@ from functools import reduce
 from fedse.adapters.base import initial_adapter
 from fedse.adapters.peft_folder import export_whole
 from fedse.aggregate.factors import request_bytes
-from fedse.aggregate.quarantine import StrikeHistory, quarantined, strike_history
+from fedse.aggregate.quarantine import WINDOW, StrikeHistory, quarantined, strike_history
 from fedse.committed import RoundResult
 from fedse.drivers.collecting import exclusion_of, forget_inbox
 from fedse.drivers.round import OpenRound
@@ -33,7 +33,7 @@ def federate(run: Run, ask: Ask, *, clock: Clock, timer: Clock = time.monotonic)
     run.emit("run.started", rounds=rounds, committed=done, clients=len(run.config.clients))
     for index in run.kept_rounds():
         _export(run, index)
-    past = strike_history(run.results())
+    past = strike_history(run.recent(WINDOW))
     for index in range(done + 1, rounds + 1):
         started, past = timer(), _with_pardons(past, run)
         run.emit("round.started", round=index, rounds=rounds)

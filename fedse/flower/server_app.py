@@ -61,7 +61,7 @@ def main(grid: Grid, context: Context) -> None:
 
 def answered_last(run: Run) -> tuple[str, ...] | None:
     """The members of the last committed round; None = there is none yet."""
-    last = next(run.results(since=run.committed or 1), None)
+    last = next(run.recent(1), None)
     return (*last.voters, *last.abstained) if last else None
 
 

@@ -1,6 +1,6 @@
 """Pardon a quarantined client, in the run's database and in its ledger."""
 
-from fedse.aggregate.quarantine import quarantined, strike_history
+from fedse.aggregate.quarantine import WINDOW, quarantined, strike_history
 from fedse.errors import ConfigError
 from fedse.ledger.record import note_pardons
 from fedse.ledger.writing import Ledger
@@ -14,7 +14,7 @@ def grant_pardon(run: Run, client: str, *, reason: str, clock: Clock) -> Pardon:
     Granting it twice has no further effect. Another process may be working on the run meanwhile.
     """
     pardons = run.pardons()
-    past = strike_history(run.results(), {one.client: one.after for one in pardons})
+    past = strike_history(run.recent(WINDOW), {one.client: one.after for one in pardons})
     limit, strikes = run.config.aggregate.strikes, past.strikes(client)
     earlier = [one for one in pardons if one.client == client]
     if quarantined(past, [client], limit=limit):

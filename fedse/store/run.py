@@ -25,6 +25,7 @@ SCHEMA = """
 CREATE TABLE IF NOT EXISTS round (
   idx INTEGER PRIMARY KEY, adapter TEXT NOT NULL, result TEXT
 ) STRICT;
+CREATE INDEX IF NOT EXISTS round_adapter ON round (adapter);
 CREATE TABLE IF NOT EXISTS evaluation (
   round INTEGER NOT NULL, client TEXT NOT NULL, stats TEXT NOT NULL,
   PRIMARY KEY (round, client)
@@ -123,6 +124,15 @@ class Run:
                 hint="fedse runs",
             )
         return str(row[0])
+
+    def has_sent(self, digest: str) -> bool:
+        """Whether this was the global adapter after any round; no client can have made it."""
+        row = self._db.execute("SELECT 1 FROM round WHERE adapter = ?", (digest,)).fetchone()
+        return row is not None
+
+    def recent(self, rounds: int) -> Iterator[RoundResult]:
+        """The last committed rounds, at most so many, in order."""
+        return self.results(since=(self.committed or 0) + 1 - rounds)
 
     def stored(self, *, since: int = 0) -> list[StoredRound]:
         """Round 0 and those from `since` on, in order, with the blobs they name."""

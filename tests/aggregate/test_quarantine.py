@@ -3,7 +3,7 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fedse.aggregate.quarantine import STRIKES, quarantined, strike_history
+from fedse.aggregate.quarantine import STRIKES, WINDOW, quarantined, strike_history
 from fedse.committed import Exclusion, ExclusionKind, RoundResult
 
 KINDS: tuple[ExclusionKind, ...] = ("rejected", "suspected", "quarantined", "revoked", "failed")
@@ -57,3 +57,12 @@ def test_history_does_not_depend_on_where_a_restart_cut_it(rounds, pardon, limit
     assert resumed == strike_history(results, pardons)
     expected = bool(limit) and sum(r > pardon for r in rounds) >= limit
     assert ("a" in quarantined(resumed, ["a"], limit=limit)) is expected
+
+
+@given(rounds=st.sets(st.integers(1, WINDOW + 20)), until=st.integers(1, WINDOW + 20))
+@example(rounds={1, 2, 3}, until=WINDOW + 1)
+def test_what_happened_before_the_window_no_longer_counts(rounds, until):
+    results = struck(*rounds, until=until)
+    assert strike_history(results) == strike_history(results[-WINDOW:])
+    recent = sum(until - WINDOW < r <= until for r in rounds)
+    assert strike_history(results).strikes("a") == recent
