@@ -145,7 +145,8 @@ def growth(rows: list[dict[str, Any]]) -> float | None:
         return None
     first, last = rows[0], rows[-1]
     grown: int = last["bytes"] - first["bytes"]
-    return round(grown / (last["round"] - first["round"]), 1)
+    rounds: int = last["round"] - first["round"]
+    return round(grown / rounds, 1)
 
 
 def main() -> None:

@@ -48,9 +48,9 @@ def run_ledger(run: Run, *, clock: Clock) -> Ledger:
             f"ledger {ledger.path}, line {finding.line} {finding.reason}",
             hint="was the run restored from a backup? to start a new ledger, move this away",
         )
-    begun = ledger.last("begun")
-    if begun is None or begun.facts != _begun(run):
-        ledger.append("begun", _begun(run))
+    begun, facts = ledger.last("begun"), _begun(run)
+    if begun is None or begun.facts != facts:
+        ledger.append("begun", facts)
     for number in sorted(set(committed) - {recorded}):
         recovered = round_entry(committed[number]).model_copy(update=RECOVERED)
         _append(ledger, "round", recovered)

@@ -148,7 +148,7 @@ class Run:
     def kept_rounds(self) -> list[int]:
         """The rounds whose adapters are on the disk."""
         there = {file.stem for file in (self.path / "blobs").iterdir()}
-        rows = self._db.execute("SELECT idx, adapter FROM round ORDER BY idx")
+        rows = self._db.execute("SELECT idx, adapter FROM round ORDER BY idx").fetchall()
         return [round for round, adapter in rows if adapter in there]
 
     def adapter_folder(self, round: int) -> Path:
