@@ -33,6 +33,7 @@ from fedse.config.training import (
     warm_training,
 )
 from fedse.course import Arc
+from fedse.protocol import PROTOCOL
 from fedse.types import CLIENT_NAME, digest_of
 
 History = Literal["all", "demonstrations", "round"]
@@ -212,14 +213,16 @@ class Config(Section):
         """Digest of everything that all members must agree on.
 
         Where the base model is stored, which hardware is used and how work is divided are up to
-        each member. The adapter spec ensures that the models are the same.
+        each member. The adapter spec ensures that the models are the same. A setting that has its
+        default is left out, so that a later release can have more of them.
         """
         return self._agreed
 
     @cached_property
     def _agreed(self) -> str:
-        shared = self.model_dump(
+        changed = self.model_dump(
             mode="json",
+            exclude_defaults=True,
             exclude={
                 "clients": True,
                 **dict.fromkeys(OWN_SECTIONS, True),
@@ -228,4 +231,6 @@ class Config(Section):
                 "buffer": {"keep_played"},
             },
         )
-        return digest_of([shared, sorted(client.name for client in self.clients)])
+        # Of a section in which only a member's own settings were changed, nothing is left.
+        shared = {name: section for name, section in changed.items() if section}
+        return digest_of([PROTOCOL, shared, sorted(client.name for client in self.clients)])

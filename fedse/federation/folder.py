@@ -181,7 +181,9 @@ def invite(federation: Federation, site: str, *, nonce: str, now: int, hours: fl
         members=tuple(sorted(client.name for client in config.clients)),
         server=f"{card.host}:{card.port}",
         ca=federation.identity.ca.read_text(),
-        settings=config.model_dump(mode="json", exclude=dict(OWN_OR_LOCAL), exclude_none=True),
+        settings=config.model_dump(
+            mode="json", exclude=dict(OWN_OR_LOCAL), exclude_none=True, exclude_defaults=True
+        ),
         agreed=config.agreed_digest(),
         spec=run.spec.identity,
         base=run.spec.base,

@@ -81,7 +81,7 @@ def wrong_agreed_digest(scene: Scene) -> None:
 
 def settings_that_were_not_agreed(scene: Scene) -> None:
     settings = scene.read().settings
-    settings["train"] = {**settings["train"], "lr": 1.0}
+    settings["train"] = {"lr": 1.0}
     scene.join(invite=scene.read(file=scene.lying(settings=settings)))
 
 

@@ -3,7 +3,8 @@
 Flower puts the bundle before everything else on a site's module path. A bundle that held the
 package would run the server's version of it at the site, without the files a bundle cannot hold
 (weights, word lists). This one only imports, so a site runs what the site installed, and the
-bundle cannot carry a run, a config or a buffer whatever folder it is submitted from.
+bundle cannot carry a run, a config or a buffer whatever folder it is submitted from. All releases
+with one protocol send the same bundle.
 """
 
 import hashlib
@@ -13,8 +14,8 @@ from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from fedse._version import __version__
 from fedse.errors import StoreError, WireError, boundary
+from fedse.protocol import PROTOCOL
 
 APP = "fedse_app"
 # What we send has some files of a few lines, and the list of them that Flower adds.
@@ -23,7 +24,7 @@ MAX_FILES, MAX_BYTES = 32, 1 << 18
 _PROJECT = f"""\
 [project]
 name = "fed-se"
-version = "{__version__}"
+version = "{PROTOCOL}.0.0"
 description = "Fed-SE on Flower: starts what each site has installed"
 license = "Apache-2.0"
 dependencies = ["flwr==1.41.0"]
