@@ -56,8 +56,8 @@ def main() -> None:
     parser.add_argument("--base", default=BASE)
     args = parser.parse_args()
     kept = json.loads(args.result.read_text())["runs"] if args.result.is_file() else {}
-    for seed in args.seeds:
-        for arm, how in ARMS.items():
+    for arm, how in ARMS.items():
+        for seed in args.seeds:
             runs = kept.setdefault(arm, [])
             if any(run["seed"] == seed for run in runs):
                 continue
