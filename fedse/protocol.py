@@ -12,9 +12,6 @@ from fedse.committed import Exclusion, ExclusionKind
 from fedse.faults import Fault
 from fedse.types import ClientStats, Record
 
-PROTOCOL = 1
-"""Of the messages, and of what the agreed settings mean. Releases with the same number work
-together in one round; `tests/invariants/protocol.json` has what belongs to it."""
 UNNAMED = -1
 
 SumStage = Literal["shares", "masked", "survivors", "unmask"]

@@ -66,6 +66,7 @@ PACKAGES = {
 """Each with the extra, or the package of this project, that brings it."""
 
 PROGRAMS = {
+    "age": "age",
     "chromium": "chromium",
     "java": "openjdk-17-jre-headless",
     "jq": "jq",

@@ -49,6 +49,10 @@ VERBS = {
     ),
     "reproduce": ("Reproduce a table of the docs, with its seeds.", "reproduce main --quick"),
     "sweep": ("Compare settings over several seeds.", "sweep demo --grid run.rounds=2,4"),
+    "backup": (
+        "Copy a site, a federation or a run that is in use, encrypted.",
+        "backup north north.age --key age1...",
+    ),
     "gc": ("Delete adapters and leftovers that nothing needs.", "gc last --rounds 5"),
     "ledger": ("Verify or show the signed record of every round.", "ledger verify last"),
     "doctor": ("Check whether this machine is ready, and what is missing.", "doctor my.toml"),

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from fedse import plugins
+from fedse._version import PROTOCOL
 from fedse.config.aggregation import AggregateSection
 from fedse.config.combinable import require_combinable
 from fedse.config.hardware import OWN_SECTIONS, EngineSection, TrainerSection, WatchdogSection
@@ -33,7 +34,6 @@ from fedse.config.training import (
     warm_training,
 )
 from fedse.course import Arc
-from fedse.protocol import PROTOCOL
 from fedse.types import CLIENT_NAME, digest_of
 
 History = Literal["all", "demonstrations", "round"]

@@ -13,6 +13,7 @@ from tests.needs import needs
 
 needs("flwr")
 
+from fedse._version import PROTOCOL
 from fedse.config.hardware import OWN_SECTIONS
 from fedse.config.methods import with_settings
 from fedse.config.schema import Config
@@ -20,7 +21,7 @@ from fedse.faults import Fault
 from fedse.federation.invite import VERSION, Invite
 from fedse.flower.messages.bundle import own_digest
 from fedse.flower.messages.wire import FLOATS, INTEGERS, OPTIONAL
-from fedse.protocol import KINDS, PROTOCOL, Question
+from fedse.protocol import KINDS, Question
 
 PINNED = Path(__file__).with_name("protocol.json")
 ONE = Config.model_validate({"clients": [{"name": "a", "env": "maze"}]})

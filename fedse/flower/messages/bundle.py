@@ -14,8 +14,8 @@ from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from fedse._version import PROTOCOL
 from fedse.errors import StoreError, WireError, boundary
-from fedse.protocol import PROTOCOL
 
 APP = "fedse_app"
 # What we send has some files of a few lines, and the list of them that Flower adds.
