@@ -18,8 +18,9 @@ class EngineSection(Section):
     """`in-process` = transformers in this process, in lock step, bit-identical every time; `vllm` =
     a vLLM server over HTTP, where no episode waits for another."""
     url: str | None = None
-    """A vLLM server that you run, such as `http://127.0.0.1:8000`; unset = fedse starts one. Its
-    API key, if it needs one, is taken from the environment variable FEDSE_ENGINE_KEY."""
+    """A vLLM server that you run, such as `http://127.0.0.1:8000` or `unix:/run/vllm/engine.sock`;
+    unset = fedse starts one. Its API key, if it needs one, is taken from the environment variable
+    FEDSE_ENGINE_KEY."""
     python: str | None = None
     """The interpreter of the environment in which vLLM is installed; needed to start a server."""
     adapters: Literal["lora", "merged"] = "lora"
