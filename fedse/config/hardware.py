@@ -56,6 +56,10 @@ class WatchdogSection(Section):
     """Seconds without progress while there is work: no move in any game, no reply from the engine,
     no optimiser step. Unset = half of `aggregate.deadline`, at least 120; 0 = no limit."""
 
+    start: Annotated[float, Field(ge=0)] = 120.0
+    """Seconds without a line in its log in which a site's worker that is not ready yet, because it
+    loads the model or plays demonstrations, is left alone; 0 = no limit."""
+
     def silence(self, deadline: float) -> float:
         """Seconds without progress after which a process counts as hung; 0 = never."""
         return max(LEAST_SILENCE, deadline / 2) if self.progress is None else self.progress
