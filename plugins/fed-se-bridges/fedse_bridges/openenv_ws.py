@@ -25,10 +25,10 @@ from contextlib import ExitStack, suppress
 from functools import cache
 from socket import create_connection
 from typing import Any
-from urllib.parse import urlsplit
 
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
+from websockets.uri import parse_uri
 
 from fedse import EnvError, Step, Task
 from fedse.envs import Split, action_of, boundary, require_positive, wrong_option
@@ -125,12 +125,11 @@ class OpenEnv:
     def _connect(self) -> None:
         line = ExitStack()
         with boundary(EnvError, f"{self.name}: no OpenEnv server answers at {self._url}"):
-            there = urlsplit(self._url)
-            port = there.port or (443 if there.scheme == "wss" else 80)
+            there = parse_uri(self._url)
             opening = connect(
                 self._url,
                 # A connection that is there already keeps websockets from following redirects.
-                sock=create_connection((there.hostname, port), self._timeout),
+                sock=create_connection((there.host, there.port), self._timeout),
                 open_timeout=self._timeout,
                 close_timeout=CLOSE_TIMEOUT,
                 max_size=MAX_ANSWER,
