@@ -10,7 +10,12 @@ import numpy as np
 
 from fedse.audit.attacks import attack, look
 from fedse.audit.canary import CANDIDATES, PLACES, Canary, exposed_bits, make_canaries
-from fedse.audit.controls import observations_control, repeated_control, strangers_control
+from fedse.audit.controls import (
+    observations_control,
+    repeated_control,
+    shadows_control,
+    strangers_control,
+)
 from fedse.audit.game import AuditSubject, Tell, play_game
 from fedse.audit.scores import auc_estimate, mean_estimate, tpr_estimate
 from fedse.audit.verdict import AttackFigures, AuditResult, CanaryFigures, nothing_to_audit
@@ -44,8 +49,8 @@ def conduct_audit(subject: AuditSubject, plan: AuditPlan, *, tell: Tell = no_wor
     subject = subject._replace(pool=draw_pool(subject, seed=plan.seed))
     if len(subject.pool) < LEAST_LESSONS:
         return nothing_to_audit(len(subject.pool))
-    # Two targets, one with planted secrets, two controls.
-    tell(f"{len(subject.pool)} lessons, so {plan.shadows + 5} trainings and then the attacks")
+    # Two targets, one with planted secrets, two controls; the small ones are the third's.
+    tell(f"{len(subject.pool)} lessons, so {plan.shadows + 5} trainings and 6 small ones")
     game = play_game(subject, shadows=plan.shadows, seed=plan.seed, tell=tell)
     tell("attacking")
     view = look(subject, game)
@@ -66,6 +71,7 @@ def conduct_audit(subject: AuditSubject, plan: AuditPlan, *, tell: Tell = no_wor
         canaries=canaries,
         controls=(
             observations_control(subject, seed=plan.seed),
+            shadows_control(subject, seed=plan.seed, tell=tell),
             repeated_control(subject, first, candidates=plan.candidates, seed=plan.seed),
             strangers_control(view, game, seed=plan.seed),
         ),

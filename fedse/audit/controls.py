@@ -1,16 +1,17 @@
 """Checks of an audit whose results are known beforehand, so that a quiet audit is not a broken one.
 
-Two must find something: lessons that were learned by heart with their observations, and a secret
-that was typed 100 times. They train with settings of their own, made to remember, and without
-noise: they say whether the attacks work, not whether the reply is protected. One must find nothing:
-among lessons that an adapter did not learn from, none looks like a member.
+Three must find something: lessons that were learned by heart with their observations, by how much
+their loss fell and by shadow adapters, and a secret that was typed 100 times. They train with
+settings of their own, made to remember, and without noise: they say whether the attacks work, not
+whether the reply is protected. One must find nothing: among lessons that an adapter did not learn
+from, none looks like a member.
 """
 
 import numpy as np
 
-from fedse.audit.attacks import AttackerView
+from fedse.audit.attacks import LEAST_SHADOWS, AttackerView, attack, look
 from fedse.audit.canary import Canary, exposed_bits
-from fedse.audit.game import AuditSubject, HalfReplies
+from fedse.audit.game import AuditSubject, HalfReplies, Tell, play_game
 from fedse.audit.scores import Scores, auc, null_error
 from fedse.audit.verdict import ControlFigures
 from fedse.config.training import TrainSection
@@ -19,9 +20,14 @@ from fedse.types import Trajectory
 
 LEARNED = 40
 """Lessons on each side of a control: enough to tell an AUC of 0.9 from one of 0.8."""
+IN_GAME = 16
+"""Lessons of the game that shadow adapters must win."""
 TIMES = 100
 """How often the control's secret is typed."""
 LEAST_AUC = 0.8
+LEAST_IN_GAME = 0.9
+"""With scores that say nothing, 2 of 1000 games of 16 lessons reach it at most, also where a
+lesson's two scores mirror each other; 20 would reach 0.8."""
 LEAST_BITS = 10.0
 REACH = 3.29
 """Standard errors that chance stays within in 999 of 1000 audits."""
@@ -69,6 +75,20 @@ def observations_control(subject: AuditSubject, *, seed: int) -> ControlFigures:
     gained = subject.probe.losses(subject.start, whole) - subject.probe.losses(reply, whole)
     figure = auc(Scores(gained[:half], gained[half:]))
     return ControlFigures(control="observations", figure=figure, low=LEAST_AUC, high=1.0)
+
+
+def shadows_control(subject: AuditSubject, *, seed: int, tell: Tell) -> ControlFigures:
+    """The AUC of LiRA in a game of a few lessons that are learned by heart, like those above."""
+    random = np.random.default_rng(seed_of(seed, "shadows"))
+    order = random.permutation(len(subject.pool))[:IN_GAME]
+    small = subject._replace(
+        pool=[with_observations(subject.pool[place]) for place in order.tolist()],
+        settings=by_heart(subject.settings, BY_HEART_EPOCHS),
+        learn=subject.learn_openly,
+    )
+    game = play_game(small, shadows=LEAST_SHADOWS, seed=seed_of(seed, "shadows game"), tell=tell)
+    figure = auc(attack(look(small, game), game.members)["lira"])
+    return ControlFigures(control="shadows", figure=figure, low=LEAST_IN_GAME, high=1.0)
 
 
 def repeated_control(

@@ -11,9 +11,10 @@ from fedse.audit.scores import Estimate
 from fedse.config.section import Fraction, Section
 from fedse.types import Record
 
-Control = Literal["observations", "repeated", "strangers"]
+Control = Literal["observations", "shadows", "repeated", "strangers"]
 CONTROL_WORDS = {
     "observations": "lessons learned by heart, observations too, are recognised",
+    "shadows": "lessons learned by heart are recognised by shadow adapters",
     "repeated": "a secret typed 100 times is found",
     "strangers": "lessons that were not learned from are not recognised",
 }

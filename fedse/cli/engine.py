@@ -32,26 +32,25 @@ def start(
     experiment: Experiment,
     /,
     *,
-    host: Annotated[
-        str, Parameter(help="The address it listens on; anyone who reaches it can change it.")
-    ] = "127.0.0.1",
-    port: Annotated[int, Parameter(help="The port it listens on.")] = 8123,
-    logs: Annotated[Path, Parameter(help="The folder its output is kept in.")] = Path("engine"),
+    folder: Annotated[
+        Path, Parameter(help="The folder of its socket and its output, for your user alone.")
+    ] = Path("engine"),
 ) -> None:
     """Start a vLLM server for this experiment and keep it running until Ctrl-C.
 
-    engine.python is the interpreter of the environment in which vLLM is installed. If the server
-    dies, it is restarted.
+    It prints its address, which engine.url takes: a Unix socket, because whoever reaches the server
+    can replace its weights. engine.python is the interpreter of the environment in which vLLM is
+    installed. If the server dies, it is restarted.
 
-    Example: fedse engine start my.toml --port 8123
+    Example: fedse engine start my.toml --folder engine
     """
     config = _served(experiment)
     from fedse.engine.server import running_engine
 
-    print(f"starting; output in {logs}", file=sys.stderr)
+    print(f"starting; output in {folder}", file=sys.stderr)
     base = base_path(config.model.base)
     try:
-        with running_engine(config, base, logs, tell=_tell, host=host, port=port) as url:
+        with running_engine(config, base, folder, tell=_tell, folder=folder) as url:
             print(url, flush=True)
             threading.Event().wait()
     except KeyboardInterrupt:
@@ -71,7 +70,7 @@ def check(
     It loads two adapters into the server and unloads them again. The exit code is 3 if a check
     fails.
 
-    Example: fedse engine check my.toml --url http://127.0.0.1:8123
+    Example: fedse engine check my.toml --url unix:/home/me/engine/engine.sock
     """
     config = _served(experiment)
     if url is not None:

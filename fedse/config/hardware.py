@@ -18,8 +18,9 @@ class EngineSection(Section):
     """`in-process` = transformers in this process, in lock step, bit-identical every time; `vllm` =
     a vLLM server over HTTP, where no episode waits for another."""
     url: str | None = None
-    """A vLLM server that you run, such as `http://127.0.0.1:8000`; unset = fedse starts one. Its
-    API key, if it needs one, is taken from the environment variable FEDSE_ENGINE_KEY."""
+    """A vLLM server that you run, such as `http://127.0.0.1:8000` or `unix:/run/vllm/engine.sock`;
+    unset = fedse starts one. Its API key, if it needs one, is taken from the environment variable
+    FEDSE_ENGINE_KEY."""
     python: str | None = None
     """The interpreter of the environment in which vLLM is installed; needed to start a server."""
     adapters: Literal["lora", "merged"] = "lora"
@@ -54,6 +55,10 @@ class WatchdogSection(Section):
     progress: Annotated[float, Field(ge=0)] | None = None
     """Seconds without progress while there is work: no move in any game, no reply from the engine,
     no optimiser step. Unset = half of `aggregate.deadline`, at least 120; 0 = no limit."""
+
+    start: Annotated[float, Field(ge=0)] = 120.0
+    """Seconds without a line in its log in which a site's worker that is not ready yet, because it
+    loads the model or plays demonstrations, is left alone; 0 = no limit."""
 
     def silence(self, deadline: float) -> float:
         """Seconds without progress after which a process counts as hung; 0 = never."""

@@ -19,6 +19,8 @@ from fedse.errors import ConfigError, RunError
 # Seconds between two attempts: short at first, because most breaks are short.
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 CONNECT_SECONDS = 5.0
+UNIX = "unix:"
+"""How an address begins that is the path of a Unix socket."""
 URL_VARIABLE = "FEDSE_ENGINE_URL"
 """Where processes of a run find the server that was started for it."""
 KEY_VARIABLE = "FEDSE_ENGINE_KEY"
@@ -62,11 +64,13 @@ class EngineClient:
     def __init__(self, settings: EngineSection) -> None:
         self.url = server_url(settings)
         self._patience = settings.patience
+        socket = self.url.removeprefix(UNIX) if self.url.startswith(UNIX) else None
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
         self._http = httpx.Client(
-            base_url=self.url,
+            base_url="http://engine" if socket else self.url,
+            transport=httpx.HTTPTransport(uds=socket, limits=limits, trust_env=False),
             headers=_authorization(),
             timeout=httpx.Timeout(settings.patience, connect=CONNECT_SECONDS),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
             trust_env=False,
         )
 
@@ -233,9 +237,9 @@ class EngineClient:
 def server_url(settings: EngineSection) -> str:
     """The server's address: the setting, or that of the server started for this run."""
     url = settings.url or os.environ.get(URL_VARIABLE, "")
-    if not url.startswith(("http://", "https://")):
+    if not url.startswith(("http://", "https://", f"{UNIX}/")):
         raise ConfigError(
-            f"engine.url must begin with http:// or https://, got {url!r}",
+            f"engine.url must begin with http://, https:// or {UNIX}/, got {url!r}",
             hint="fedse config explain engine.url",
         )
     return url.rstrip("/")

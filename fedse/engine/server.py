@@ -1,36 +1,41 @@
-"""Start a vLLM server in its own process and its own Python environment, and keep it running."""
+"""Start a vLLM server in its own process and its own Python environment, and keep it running.
+
+It answers at a Unix socket that only this user can reach, and no route of it is at a port: whoever
+reaches one can replace its weights. A key would not do, because vLLM 0.32 asks for it only below
+/v1, /v2, /inference and /cohere.
+"""
 
 import os
 import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from fedse.adapters.base import base_path
 from fedse.config.hardware import EngineSection
 from fedse.config.schema import Config
-from fedse.engine.client import URL_VARIABLE, EngineClient
+from fedse.engine.client import UNIX, URL_VARIABLE, EngineClient
 from fedse.engine.ways_in import WAYS_IN
-from fedse.errors import ConfigError, FedSEError, MachineError
-from fedse.ports import free_ports
+from fedse.errors import ConfigError, FedSEError, MachineError, boundary
 from fedse.processes.group import Processes, Started
 from fedse.processes.restart import RestartingProcess, Tell
+from fedse.processes.socket_path import require_socket_path
 from fedse.waiting import wait_until
 
-HOST = "127.0.0.1"
 LOOK_SECONDS = 0.5
 MODULE = "vllm.entrypoints.openai.api_server"
 BARE = "base"
 """The server's name for the model without an adapter."""
 
 
-def server_command(config: Config, base: Path, port: int, *, host: str = HOST) -> list[str]:
+def server_command(config: Config, base: Path, socket: Path) -> list[str]:
     """The command line of a server for this experiment's base model and adapters."""
     settings, rollout = config.engine, config.rollout
     command = [interpreter(settings), "-m", MODULE, "--model", str(base)]
-    command += ["--served-model-name", BARE, "--host", host, "--port", str(port)]
+    command += ["--served-model-name", BARE, "--uds", str(socket)]
     command += ["--dtype", "bfloat16", "--max-model-len", str(rollout.context)]
     command += ["--max-num-seqs", str(settings.in_flight)]
     command += ["--kv-cache-memory-bytes", str(round(settings.memory * 1e9))]
@@ -53,8 +58,10 @@ def server_environment(given: Mapping[str, str]) -> dict[str, str]:
         "DO_NOT_TRACK": "1",
         "OMP_WAIT_POLICY": "PASSIVE",
         "VLLM_CPU_OMP_THREADS_BIND": given.get("VLLM_CPU_OMP_THREADS_BIND", cores),
+        # Where the parts of the server find each other.
+        "VLLM_HOST_IP": "127.0.0.1",
         "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1",
-        # The routes that replace weights and put the server to sleep; it listens on loopback only.
+        # The routes that replace weights and put the server to sleep.
         "VLLM_SERVER_DEV_MODE": "1",
     }
     own_python = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"}
@@ -73,20 +80,26 @@ def engine_if_needed(config: Config, logs: Path, *, tell: Tell) -> Iterator[None
 
 @contextmanager
 def running_engine(
-    config: Config, base: Path, logs: Path, *, tell: Tell, host: str = HOST, port: int | None = None
+    config: Config, base: Path, logs: Path, *, tell: Tell, folder: Path | None = None
 ) -> Iterator[str]:
     """A server for this experiment answers at the yielded address, and is restarted if it dies.
 
+    Its socket is in `folder`, which no other user can enter from now on; None = in a new one.
     Processes started meanwhile find it too. No process of it is left afterwards.
     """
-    port = port or free_ports(1)[0]
-    url = f"http://{host}:{port}"
-    command = server_command(config, base, port, host=host)
-    environment = server_environment(os.environ)
     before = os.environ.get(URL_VARIABLE)
-    with Processes(logs, environment) as processes:
+    place = nullcontext(folder) if folder else TemporaryDirectory(prefix="fedse-engine-")
+    with place as kept_in, Processes(logs, server_environment(os.environ)) as processes:
+        socket = own_socket(Path(kept_in))
+        command, url = server_command(config, base, socket), f"{UNIX}{socket}"
         processes.end_orphans()
-        kept = _Kept(processes, lambda: processes.start("engine", command), url, config, tell)
+
+        def start() -> Started:
+            # vLLM does not take the place of the socket of one that was killed.
+            socket.unlink(missing_ok=True)
+            return processes.start("engine", command)
+
+        kept = _Kept(processes, start, url, config, tell)
         try:
             kept.start()
             os.environ[URL_VARIABLE] = url
@@ -96,6 +109,16 @@ def running_engine(
             os.environ.pop(URL_VARIABLE, None)
             if before is not None:
                 os.environ[URL_VARIABLE] = before
+
+
+def own_socket(folder: Path) -> Path:
+    """Where to listen in `folder`, which is this user's alone."""
+    socket = folder.absolute() / "engine.sock"
+    require_socket_path(socket)
+    with boundary(MachineError, f"socket folder {folder}"):
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o700)
+    return socket
 
 
 class _Kept:

@@ -38,7 +38,7 @@ class RestartingProcess:
         # While the disk has no room nothing is started, and an end is not the process's fault.
         self._lacking, self._watchdog = lacking, watchdog
         self._short, self._unready = 0, 0
-        self._was_ready = False
+        self._was_ready, self._why = False, ""
         self._began = self._again = 0.0
         self.started: Started | None = None
 
@@ -60,6 +60,12 @@ class RestartingProcess:
             ended, self.started = self.started, None
             self._plan(ended, code, now)
 
+    def restart(self, why: str) -> None:
+        """It is asked to end, and runs again at once; `why` is told in place of its exit code."""
+        if self.started:
+            self._why = why
+            self.started.process.terminate()
+
     def _begin(self, now: float) -> None:
         self._began, self._was_ready = now, False
         try:
@@ -73,6 +79,11 @@ class RestartingProcess:
             self._tell(f"not started, {error}; tried again in {PAUSES[-1]:.0f} s")
 
     def _plan(self, ended: Started, code: int, now: float) -> None:
+        why, self._why = self._why, ""
+        if why:
+            self._again = now
+            self._tell(f"{ended.name} is restarted {why}")
+            return
         if self._was_ready:
             self._unready = 0
         elif not self._lacking(now):

@@ -12,11 +12,10 @@ from shutil import chown
 from typing import Any, NamedTuple
 
 from fedse.errors import ConfigError, MachineError, boundary
+from fedse.processes.socket_path import require_socket_path
 
 # Why accepting a connection fails without the listener being closed.
 PASSING = {errno.ECONNABORTED, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
-# Linux: sockaddr_un.sun_path holds 108 bytes with its closing zero.
-MAX_SOCKET_PATH = 107
 
 
 class SocketAddress(NamedTuple):
@@ -29,12 +28,7 @@ class SocketAddress(NamedTuple):
 def listen(address: SocketAddress) -> Listener:
     """A socket in a folder of its own that only this user, or one group, can reach."""
     path, group = address
-    if len(os.fsencode(path)) > MAX_SOCKET_PATH:
-        raise ConfigError(
-            f"socket path {path} has {len(os.fsencode(path))} bytes, Linux allows "
-            f"{MAX_SOCKET_PATH}",
-            hint="use a short path such as /run/fedse/NAME.sock",
-        )
+    require_socket_path(path)
     with boundary(MachineError, f"socket {path}"):
         _require_own_folder(path.parent, group)
         _remove_dead_socket(path)

@@ -19,7 +19,6 @@ from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 from typing import Any, Protocol
 
-from fedse.agent.policy import no_beat
 from fedse.config.file import load_config, with_own_settings
 from fedse.config.schema import Config
 from fedse.errors import ConfigError, FedSEError, WireError, boundary
@@ -35,6 +34,7 @@ from fedse.site.answer import answer
 from fedse.site.listening import SocketAddress, hung_up, listen, serve_connections
 from fedse.site.log import log_to
 from fedse.site.open import open_site
+from fedse.site.opening_log import OpeningLog
 from fedse.site.socket_client import MAX_JSON_BYTES, bound_waiting
 from fedse.store.space import answer_room, is_full, require_room
 from fedse.types import ClientStats
@@ -187,8 +187,15 @@ def run_worker(
 
     def open_one(name: str) -> Site:
         own = home if len(clients) == 1 else home / name
-        beat = pulse.beat if pulse else no_beat
+        opening = OpeningLog(name, partial(print, file=sys.stderr, flush=True), time.monotonic)
+
+        def beat() -> None:
+            opening.beat()
+            if pulse:
+                pulse.beat()
+
         site = open_site(config, name, own, clock=time.time, beat=beat)
+        opening.end()
         # A crash may have come between an erasure and its line.
         note_erasures(own, name, site.buffer.erasures.all(), clock=time.time)
         return site

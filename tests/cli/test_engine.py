@@ -15,7 +15,6 @@ needs("torch", "uvicorn", "httpx", "psutil")
 import psutil
 
 from fedse.cli.app import start
-from fedse.ports import free_ports
 from tests.engine.conftest import small_python, small_server
 
 EXPERIMENT = """
@@ -77,15 +76,15 @@ def test_an_experiment_without_a_server(tmp_path: Path, capsys):
 
 @pytest.mark.parametrize("when", ["while it starts", "while it serves"])
 def test_a_service_manager_ends_the_server_too(tmp_path: Path, when: str):
-    file, port = tmp_path / "my.toml", str(free_ports(1)[0])
+    file = tmp_path / "my.toml"
     own = f'python = "{small_python(tmp_path)}"\n[model]'
     text = EXPERIMENT.format(mode="lora", base="tiny", patience=120.0)
     file.write_text(text.replace("[model]", own))
-    command = [sys.executable, "-m", "fedse", "engine", "start", str(file), "--port", port]
+    command = [sys.executable, "-m", "fedse", "engine", "start", str(file), "--folder", "own"]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as serving:
         assert serving.stdout is not None
         if when == "while it serves":
-            assert serving.stdout.readline() == f"http://127.0.0.1:{port}\n"
+            assert serving.stdout.readline() == f"unix:{tmp_path}/own/engine.sock\n"
         ends = time.monotonic() + 60
         while not (servers := psutil.Process(serving.pid).children(recursive=True)):
             assert time.monotonic() < ends

@@ -192,12 +192,13 @@ def main(argv: list[str] | None = None) -> None:
     parser = ArgumentParser()
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--uds")
     parser.add_argument("--api-key")
     given, _ = parser.parse_known_args(argv)
     torch.set_num_threads(1)
     app = app_of(SmallEngine(given.model), key=given.api_key)
-    uvicorn.run(app, host=given.host, port=given.port, log_level="warning")
+    uvicorn.run(app, host=given.host, port=given.port, uds=given.uds, log_level="warning")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from tests.needs import needs, optional
 
 needs("torch", "httpx", "psutil")
 
+import httpx
 import psutil
 
 from fedse.adapters.base import base_path, initial_adapter, spec_of
@@ -33,7 +34,7 @@ from fedse.envs.base import make_env
 from fedse.method.own_pace import rollout_at_own_pace
 from fedse.method.rollout import Chunk, choose_games
 from fedse.types import Adapter, Trajectory
-from tests.engine.test_server import server_process
+from tests.engine.test_server import ports_of, server_process
 
 pytestmark = [
     pytest.mark.slow,
@@ -106,6 +107,16 @@ def test_it_is_what_the_experiment_needs(running: Running):
     print(*found, sep="\n")
     assert len(found) == 4
     assert all(one.ok for one in found)
+
+
+def test_no_route_of_it_is_at_a_port(running: Running):
+    """Its torch listens, for processes of its own, and speaks no HTTP."""
+    assert running.client.url.startswith("unix:/")
+    ports = ports_of(running.logs)
+    print(*ports, sep="\n")
+    for _, port in ports:
+        with pytest.raises(httpx.TransportError):
+            httpx.get(f"http://127.0.0.1:{port}/health", timeout=2.0)
 
 
 def test_two_adapters_answer_differently_and_each_as_before(running: Running):

@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from tests.needs import needs
 
 needs("torch", "uvicorn", "httpx", "psutil")
 
+import psutil
+
 from fedse.adapters.base import base_path
 from fedse.agent.tokens import load_encoder
 from fedse.config.file import parse_config
@@ -19,7 +22,13 @@ from fedse.config.schema import Config
 from fedse.engine.client import URL_VARIABLE, EngineClient
 from fedse.engine.loaded import LoraAdapters
 from fedse.engine.policy import ServedPolicy
-from fedse.engine.server import engine_if_needed, running_engine, server_command, server_environment
+from fedse.engine.server import (
+    engine_if_needed,
+    own_socket,
+    running_engine,
+    server_command,
+    server_environment,
+)
 from fedse.envs.base import make_env
 from fedse.errors import ConfigError, MachineError, RunError
 from fedse.method.own_pace import rollout_at_own_pace
@@ -38,14 +47,15 @@ def experiment(engine: str = "", more: str = "") -> Config:
 
 
 def test_lora_needs_room_for_the_rank_and_merged_weights_the_routes_that_replace_them():
-    lora = server_command(experiment('python = "sh"', "[model]\nrank = 12"), Path("/m"), 8000)
+    at = Path("/own/engine.sock")
+    lora = server_command(experiment('python = "sh"', "[model]\nrank = 12"), Path("/m"), at)
     assert lora[lora.index("--max-lora-rank") + 1] == "16"
-    assert lora[lora.index("--host") + 1] == "127.0.0.1"
+    assert lora[lora.index("--uds") + 1] == "/own/engine.sock"
     assert lora[lora.index("--kv-cache-memory-bytes") + 1] == "2000000000"
-    merged = server_command(experiment('python = "sh"\nadapters = "merged"'), Path("/m"), 8000)
+    merged = server_command(experiment('python = "sh"\nadapters = "merged"'), Path("/m"), at)
     assert "--enable-lora" not in merged
     assert "--enable-scale-out" in merged
-    assert server_command(experiment('python = "sh"\narguments = ["--x"]'), Path(), 1)[-1] == "--x"
+    assert server_command(experiment('python = "sh"\narguments = ["--x"]'), Path(), at)[-1] == "--x"
 
 
 def test_the_server_has_a_python_of_its_own():
@@ -79,6 +89,36 @@ def test_a_server_that_cannot_start_says_why(tmp_path: Path):
         running_engine(config, base_path("tiny"), tmp_path / "logs", tell=lambda _: None),
     ):
         pass
+
+
+def ports_of(logs: Path) -> list[tuple[str, int]]:
+    """Where the server and what it started listen."""
+    leader = psutil.Process(server_process(logs))
+    family = [leader, *leader.children(recursive=True)]
+    open_at = [c for process in family for c in process.net_connections("inet")]
+    return [(c.laddr.ip, c.laddr.port) for c in open_at if c.status == psutil.CONN_LISTEN]
+
+
+def test_no_other_user_reaches_a_server_that_fedse_starts(tmp_path: Path):
+    """Not even where the folder of its socket was open before."""
+    config, folder = experiment(f'python = "{small_python(tmp_path)}"'), tmp_path / "open"
+    folder.mkdir()
+    folder.chmod(0o777)
+    base, logs = base_path("tiny"), tmp_path / "logs"
+    for given in (None, folder):
+        with running_engine(config, base, logs, tell=print, folder=given) as url:
+            socket = Path(url.removeprefix("unix:"))
+            assert socket.parent.stat().st_mode & 0o777 == 0o700
+            assert socket.is_socket()
+            assert ports_of(logs) == []
+            with closing(EngineClient(config.engine)) as client:
+                assert list(client.models()) == ["base"]
+
+
+def test_a_socket_path_that_linux_cannot_have_is_refused(tmp_path: Path):
+    assert own_socket(tmp_path).parent == tmp_path
+    with pytest.raises(ConfigError, match=r"Linux allows 107"):
+        own_socket(Path("/") / ("x" * 96))
 
 
 class KilledOnce:

@@ -12,8 +12,8 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results" / "mutations.json"
 MUTATIONS = read_table()
 ROOMS = {
-    "adapters", "agent", "aggregate", "audit", "config", "course.py", "drivers", "envs",
-    "federation", "flower", "ledger", "method", "models", "plugins", "privacy", "processes",
+    "adapters", "agent", "aggregate", "audit", "config", "course.py", "drivers", "engine",
+    "envs", "federation", "flower", "ledger", "method", "models", "plugins", "privacy", "processes",
     "redact", "results", "secure_sum", "site", "stats", "store", "train", "types.py",
 }  # fmt: skip
 

@@ -44,9 +44,6 @@ from fedse.waiting import wait_until
 
 PROXY_SECONDS = 10.0
 LOOK_SECONDS = 0.2
-# What makes a process show the certificate that is on the disk now: nginx reads it again, the
-# SuperLink ends and is started again, while the round goes on.
-READ_AGAIN = {"nginx": signal.SIGHUP, "superlink": signal.SIGTERM}
 
 
 class Server:
@@ -129,8 +126,11 @@ class Server:
         self._served_with = certificate
         self._tell("the server's certificate was renewed; nginx and the SuperLink read it now")
         for kept in self._kept:
-            if kept.started and (sign := READ_AGAIN.get(kept.started.name)):
-                kept.started.process.send_signal(sign)
+            name = kept.started.name if kept.started else ""
+            if name == "superlink":
+                kept.restart("for the new certificate")  # the round goes on meanwhile
+            elif name == "nginx" and kept.started:
+                kept.started.process.send_signal(signal.SIGHUP)  # it reads the certificate again
 
     def submit(self) -> str:
         """The app was given to the SuperLink; the number of its run there."""

@@ -13,7 +13,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fedse.adapters.base import spec_of
-from fedse.errors import RunError
 from fedse.federation.expiry import DailyWarning, site_warnings
 from fedse.federation.home import Home
 from fedse.federation.line import FILE as LINE
@@ -21,12 +20,11 @@ from fedse.flower.ops.commands import environment, guarded_environment
 from fedse.flower.ops.deployment import SitePlace, node_command, worker_command
 from fedse.flower.ops.site_console import SiteConsole
 from fedse.flower.ops.site_keys import SiteKeys
-from fedse.flower.ops.superlink import START_SECONDS
 from fedse.flower.ops.supernode import IDLE, UNANSWERED
 from fedse.flower.patches.bundle_guard import write_launchers
 from fedse.processes.group import Processes, Started
 from fedse.processes.log_files import LogLimit
-from fedse.processes.pulse import touched
+from fedse.processes.pulse import Sign, touched
 from fedse.processes.restart import RestartingProcess, Tell
 from fedse.processes.watchdog import SilenceWatch, Watchdog
 from fedse.site.acting import engine_of
@@ -42,6 +40,8 @@ WORDS = {
 }
 # Flower requires the number of a port; nothing listens at it.
 NO_PORT = 1
+NO_PROGRESS = "has made no progress with its work"
+NOT_READY = "was not ready and wrote nothing to its log (watchdog.start)"
 
 
 def serve_site(
@@ -67,7 +67,10 @@ def serve_site(
         socket = Path(sockets) / "site.sock"
         keys = SiteKeys(home, tell)
         worker, node = kept_processes(home, socket, processes, keys, room, tell)
-        _first_worker(worker, processes, socket, room)
+        tell(f"starting the worker; what it does is in {processes.logs}/worker*.log")
+        while not socket.exists():
+            worker.look(time.monotonic())
+            time.sleep(LOOK_SECONDS)
         tell(f"worker ready; {home.card.site} connects to {home.card.server}")
         expiry = DailyWarning(partial(site_warnings, home), tell)
         log_limit = LogLimit(processes.logs)
@@ -97,7 +100,11 @@ def kept_processes(
         ready=socket.exists,
         hint=f"fix what it says, then: fedse site start --home {home.path}",
         lacking=room.lacking,
-        watchdog=_watchdog(home, pulse_of(socket)),
+        watchdog=_watchdog(
+            home,
+            SilenceWatch(_opening(socket, processes.logs), home.config.watchdog.start, NOT_READY),
+            SilenceWatch(touched(pulse_of(socket)), _silence(home), NO_PROGRESS),
+        ),
     )
     node = RestartingProcess(
         processes,
@@ -110,30 +117,23 @@ def kept_processes(
     return worker, node
 
 
-def _first_worker(
-    worker: RestartingProcess, processes: Processes, socket: Path, room: RoomWatch
-) -> None:
-    """The worker is ready; one that ends before is an error, unless the disk is full."""
-    while True:
-        worker.look(time.monotonic())
-        if worker.started is None:
-            time.sleep(LOOK_SECONDS)
-            continue
-        try:
-            processes.wait_for("worker", socket.exists, seconds=START_SECONDS)
-        except RunError:
-            if not room.lacking(time.monotonic()):
-                raise
-            room.wait()
-        else:
-            return
+def _watchdog(home: Home, *watches: SilenceWatch) -> Watchdog:
+    return Watchdog(stopped=home.config.watchdog.stopped, others=watches)
 
 
-def _watchdog(home: Home, *pulses: Path) -> Watchdog:
-    settings, deadline = home.config.watchdog, home.config.aggregate.deadline
-    silence, what = settings.silence(deadline), "has made no progress with its work"
-    watches = [SilenceWatch(touched(pulse), silence, what) for pulse in pulses]
-    return Watchdog(stopped=settings.stopped, others=watches)
+def _silence(home: Home) -> float:
+    return home.config.watchdog.silence(home.config.aggregate.deadline)
+
+
+def _opening(socket: Path, logs: Path) -> Sign:
+    """Changes with every line that a worker writes before it listens at `socket`."""
+
+    def sign() -> object:
+        if socket.exists():
+            return None
+        return max((log.stat().st_mtime_ns for log in logs.glob("worker*.log")), default=0)
+
+    return sign
 
 
 def pulse_of(socket: Path) -> Path:

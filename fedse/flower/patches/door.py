@@ -45,6 +45,7 @@ NO_UPLOAD = "the object belongs to no reply of the node that pushes it"
 TOO_MANY_OBJECTS = "its reply names more objects than a reply has"
 TOO_MANY_BYTES = "its reply has more bytes than a reply can have"
 TOO_MANY_TRIES = "it began its reply too often"
+TOO_MANY_STRAYS = "it replied too often to requests that are not open, or not its own"
 OTHER_ROOT = "its reply is registered under another name than its own"
 CLAIMED = "its reply claims an object of a question and gives it other parts"
 
@@ -114,7 +115,9 @@ class Replies:
         self._bytes: dict[str, int] = {}
         self._struck: dict[str, str] = {}
         self._given: dict[int, str] = {}
-        """By node, the question it was given last."""
+        """By node, the question it was given and has not begun to answer."""
+        self._strays: dict[int, int] = {}
+        """By node, how often it replied to what it was not asked, since it last had a question."""
         self._parts: dict[str, frozenset[str]] = {}
         """By object of a question, the objects it consists of."""
 
@@ -131,25 +134,24 @@ class Replies:
 
     def note(self, path: str, request: Any, answer: Any) -> None:
         """What Flower gave to a node, or took from it."""
+        node = request.node.node_id if path in (PULL, PUSH) else 0
         if path == PULL and answer.messages_list:
-            self._given[request.node.node_id] = answer.messages_list[0].metadata.message_id
+            given = self._given[node] = answer.messages_list[0].metadata.message_id
+            if self._strays.pop(node, 0) > TRIES:
+                self._strike(given, TOO_MANY_STRAYS)
         elif path == PUSH:
             question = request.messages_list[0].metadata.reply_to_message_id
-            _keep(self._uploads, answer.session_id, Upload(request.node.node_id, question))
+            _keep(self._uploads, answer.session_id, Upload(node, question))
+            if self._given.get(node) == question:
+                del self._given[node]
 
     def problem(self, request: Any, question: Mapping[str, Any] | None) -> str:
         """Why this reply to `question` is not taken; None = there is no such question."""
         node, metadata = request.node.node_id, request.messages_list[0].metadata
-        if question is None:
-            # As a late reply is. Many of them count against the question that the node has: its
-            # own names could fill the file, and push out what is remembered.
-            given = self._given.get(node)
-            if given and (problem := self._try_problem(given)):
-                self._strike(given, problem)
-            return NO_QUESTION
         # The database keeps numbers with a sign.
-        if question["dst_node_id"] % 2**64 != node:
-            return OF_ANOTHER
+        if question is None or question["dst_node_id"] % 2**64 != node:
+            self._stray(node)
+            return OF_ANOTHER if question else NO_QUESTION
         name, tree = metadata.reply_to_message_id, request.message_object_trees[0]
         if problem := self._tree_problem(tree, metadata.message_id) or self._try_problem(name):
             self._strike(name, problem)
@@ -180,6 +182,16 @@ class Replies:
             return OTHER_ROOT
         own = all(self._parts.get(o.object_id) in (None, _parts_of(o)) for o in _objects_of(tree))
         return "" if own else CLAIMED
+
+    def _stray(self, node: int) -> None:
+        """It is counted, and too many are an offence in the question the node has, or gets next.
+
+        A late reply is one too. Noted under the names it invents, they could fill the file.
+        """
+        count = self._strays[node] = self._strays.get(node, 0) + 1
+        if count > TRIES and (given := self._given.get(node)):
+            self._strays[node] = 0
+            self._strike(given, TOO_MANY_STRAYS)
 
     def _try_problem(self, question: str) -> str:
         _keep(self._tries, question, self._tries.get(question, 0) + 1)

@@ -1,4 +1,7 @@
-"""One JSON request to an HTTP server; anything but a timely JSON answer is an EnvError."""
+"""One JSON request to an HTTP server; anything but a timely JSON answer is an EnvError.
+
+No redirect is followed: what the agent wrote goes to the server that was named and nowhere else.
+"""
 
 import json
 import ssl
@@ -9,26 +12,43 @@ import httpx
 
 from fedse import EnvError
 
+# Bytes of one answer: room for web pages, and no more than this machine can hold.
+MAX_ANSWER = 16 * 2**20
+# A compressed answer could be a thousand times as large as what arrives.
+HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
+
 
 def ask(url: str, body: object = None, *, timeout: float) -> Any:
     """The answer to GET, or to POST when there is a body; each wait is at most `timeout` s."""
     method, data = ("GET", None) if body is None else ("POST", json.dumps(body).encode())
     try:
-        answer = httpx.request(
+        with httpx.stream(
             method,
             url,
             content=data,
-            headers={"Content-Type": "application/json"},
+            headers=HEADERS,
             timeout=timeout,
             verify=_authorities(),
-            follow_redirects=True,
             trust_env=False,  # the server is on this machine or in this network, behind no proxy
-        )
+        ) as answer:
+            if answer.has_redirect_location:
+                raise _failed(url, f"a redirect to {answer.headers['Location']:.200}")
+            said = _read(answer)
         if answer.is_error:
-            raise _failed(url, f"HTTP {answer.status_code}: {answer.text[:200]}")
-        return answer.json()
+            words = said[:200].decode(errors="replace")
+            raise _failed(url, f"HTTP {answer.status_code}: {words}")
+        return json.loads(said)
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         raise _failed(url, f"{type(error).__name__}: {error}") from error
+
+
+def _read(answer: httpx.Response) -> bytes:
+    said = bytearray()
+    for piece in answer.iter_raw():
+        said += piece
+        if len(said) > MAX_ANSWER:
+            raise ValueError(f"more than {MAX_ANSWER} bytes")
+    return bytes(said)
 
 
 @cache

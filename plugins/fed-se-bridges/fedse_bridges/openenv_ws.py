@@ -23,14 +23,16 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import cache
+from socket import create_connection
 from typing import Any
 
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
+from websockets.uri import parse_uri
 
 from fedse import EnvError, Step, Task
 from fedse.envs import Split, action_of, boundary, require_positive, wrong_option
-from fedse_bridges.http_json import ask
+from fedse_bridges.http_json import MAX_ANSWER, ask
 from fedse_bridges.parts import (
     NO_ACTION,
     named_function,
@@ -43,8 +45,6 @@ from fedse_bridges.parts import (
 
 # Seconds a closing handshake may take; a dead server must not hold up the next episode.
 CLOSE_TIMEOUT = 2.0
-# Bytes of one answer; the protocol library's default of 1 MiB is too small for web pages.
-MAX_ANSWER = 16 * 2**20
 # The generators of many environments take no larger seed.
 SEED_LIMIT = 2**31
 
@@ -125,8 +125,11 @@ class OpenEnv:
     def _connect(self) -> None:
         line = ExitStack()
         with boundary(EnvError, f"{self.name}: no OpenEnv server answers at {self._url}"):
+            there = parse_uri(self._url)
             opening = connect(
                 self._url,
+                # A connection that is there already keeps websockets from following redirects.
+                sock=create_connection((there.host, there.port), self._timeout),
                 open_timeout=self._timeout,
                 close_timeout=CLOSE_TIMEOUT,
                 max_size=MAX_ANSWER,

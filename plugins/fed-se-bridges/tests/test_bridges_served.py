@@ -24,7 +24,7 @@ from fedse.envs.conformance.check import check_env
 from fedse.errors import ConfigError, EnvError
 from fedse.ports import free_ports
 from fedse_bridges.agentgym_http import AgentGym
-from fedse_bridges.http_json import ask
+from fedse_bridges.http_json import MAX_ANSWER, ask
 from fedse_bridges.openenv_ws import OpenEnv
 from tests.needs import optional
 
@@ -174,6 +174,9 @@ SAID = {
     "/json": (200, b'{"x": [1, "\xc3\xa9"]}'),
     "/text": (200, b"hello"),
     "/broken": (500, b"no " + b"x" * 300),
+    "/largest": (200, b'"' + b"x" * (MAX_ANSWER - 2) + b'"'),
+    "/too-large": (200, b'"' + b"x" * (MAX_ANSWER - 1) + b'"'),
+    "/too-large-and-broken": (500, b"x" * (MAX_ANSWER + 1)),
 }
 
 
@@ -181,6 +184,11 @@ class Answers(BaseHTTPRequestHandler):
     """What `SAID` has for the path; a POST is answered with the method, the kind and the body."""
 
     def do_GET(self) -> None:
+        if self.path.startswith("/to/"):
+            self.send_response(307)
+            self.send_header("Location", self.path.removeprefix("/to/"))
+            self.end_headers()
+            return
         self._say(*SAID.get(self.path, (404, b"nothing")))
 
     def do_POST(self) -> None:
@@ -230,6 +238,40 @@ class TestHttp:
             ask(url, timeout=5)
         assert str(caught.value) == f"environment server: expected a JSON answer from {url}, {got}"
         assert caught.value.hint.endswith(f"curl -sS {url}")
+
+    def test_an_answer_is_read_up_to_a_bound(self, answering: str) -> None:
+        assert len(ask(f"http://{answering}/largest", timeout=5)) == MAX_ANSWER - 2
+        for path in ("/too-large", "/too-large-and-broken"):
+            with pytest.raises(EnvError, match=f"got ValueError: more than {MAX_ANSWER} bytes"):
+                ask(f"http://{answering}{path}", timeout=5)
+
+    def test_an_answer_without_an_end_is_not_read_to_its_end(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+
+            def pour() -> None:
+                line, _ = server.accept()
+                with line, suppress(ConnectionError):
+                    line.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+                    while True:
+                        line.sendall(b"x" * 65536)
+
+            threading.Thread(target=pour, daemon=True).start()
+            with pytest.raises(EnvError, match=f"more than {MAX_ANSWER} bytes"):
+                ask(f"http://127.0.0.1:{server.getsockname()[1]}", timeout=5)
+
+    def test_no_redirect_is_followed(self, answering: str) -> None:
+        """Not even to the same server: the option url names the right address."""
+        there = f"http://{answering}/json"
+        with pytest.raises(EnvError, match=f"got a redirect to {there}"):
+            ask(f"http://{answering}/to/{there}", timeout=5)
+        with socket.create_server(("127.0.0.1", 0)) as elsewhere:
+            elsewhere.setblocking(False)
+            port = elsewhere.getsockname()[1]
+            env = OpenEnv(url=f"ws://{answering}/to/ws://127.0.0.1:{port}/ws", timeout=5)
+            with pytest.raises(EnvError, match="no OpenEnv server answers"):
+                env.reset(env.tasks("train")[0], seed=0)
+            with pytest.raises(BlockingIOError):
+                elsewhere.accept()
 
     @pytest.mark.parametrize("url", ["http://[", "nothing://x", "http://127.0.0.1:99999"])
     def test_an_address_that_is_none_is_told(self, url: str) -> None:

@@ -56,6 +56,10 @@ def test_what_shows_the_certificate_reads_it_again_and_nothing_else_is_touched(
     (superexec,) = (one for one in processes.running if one.name == "superexec")
     assert superexec.process.poll() is None
     assert told == ["the server's certificate was renewed; nginx and the SuperLink read it now"]
+    serving.look()
+    assert told[1] == "superlink is restarted for the new certificate", "it did not crash"
+    serving.look()
+    assert [one.name for one in processes.running if one.name == "superlink"] == ["superlink"]
 
 
 def test_a_certificate_that_does_not_fit_is_told_of_and_not_shown(

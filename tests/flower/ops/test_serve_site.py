@@ -211,7 +211,7 @@ def test_a_killed_worker_is_replaced_at_the_same_socket(
     monkeypatch.setattr(serve_site, "worker_command", listening)
     home, said = scene.join(), []
     serve_site.serve_site(home, tell=tell, seconds=3)
-    assert said[1].startswith("worker ended with exit code -9: ")
+    assert said[2].startswith("worker ended with exit code -9: ")
     assert (home.path / "logs" / "worker-2.log").read_text() == "", "the socket was free again"
     assert all(map(gone, pids))
     assert not list((home.path / "logs").glob("running-*.json"))
@@ -240,7 +240,46 @@ def test_a_site_that_starts_on_a_full_disk_goes_on_when_there_is_room(
         serve_site.serve_site(home, tell=tell, seconds=1)
     assert "is full: 0.0 MB free, an answer needs at least" in said[0]
     assert "has room again" in said[1]
-    assert said[2].startswith("worker ready")
+    assert said[2].startswith("starting the worker; what it does is in ")
+    assert said[3].startswith("worker ready")
+
+
+def test_a_worker_that_is_slow_is_waited_for_and_one_that_hangs_is_started_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+):
+    """The first hangs. The second takes three times as long as it may be silent, and says so."""
+    monkeypatch.setattr(serve_site, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(
+        serve_site, "node_command", lambda *_, **__: python("import time; time.sleep(60)")
+    )
+    hangs, limit = python("import time; time.sleep(60)"), 2.0
+    commands = [hangs, hangs, None]
+
+    def next_command(config: Path, desk: SitePlace) -> list[str]:
+        slow = [*python(SLOW.format(each=limit / 2)), str(desk.socket)]
+        return commands.pop(0) or slow
+
+    monkeypatch.setattr(serve_site, "worker_command", next_command)
+    home, said = scene.join(), []
+    watchdog = home.config.watchdog.model_copy(update={"start": limit})
+    config = home.config.model_copy(update={"watchdog": watchdog})
+    serve_site.serve_site(home._replace(config=config), tell=said.append, seconds=0)
+    assert sum("was not ready and wrote nothing to its log" in line for line in said) == 2
+    assert said[-1].startswith("worker ready")
+    assert (home.path / "logs" / "worker-3.log").read_text().count("moves so far") == 6
+
+
+SLOW = """
+import time
+for _ in range(6):
+    print("moves so far", flush=True)
+    time.sleep({each})
+import socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.bind(sys.argv[1])
+s.listen()
+time.sleep(60)
+"""
 
 
 def listening(config: Path, desk: SitePlace) -> list[str]:

@@ -194,16 +194,42 @@ def stray(link: Link, question: str) -> None:
     assert why(lambda: link.push(tree(3), question=question)) == door.NO_QUESTION
 
 
+STRAYS = {"question": QUESTION, "what": door.TOO_MANY_STRAYS}
+
+
 def test_replies_to_questions_that_never_were_count_against_the_one_the_node_has(link: Link):
-    stray(link, "before it was asked")
     link.give(QUESTION)
     for i in range(TRIES):
         stray(link, f"never was {i}")
     assert link.offences == []
     stray(link, "and another")
-    assert link.offences == [{"question": QUESTION, "what": door.TOO_MANY_TRIES}]
-    assert why(lambda: link.push(tree(3))) == door.TOO_MANY_TRIES
+    assert link.offences == [STRAYS]
+    assert why(lambda: link.push(tree(3))) == door.TOO_MANY_STRAYS
     assert link.taken == []
+    link.give("the next")
+    assert link.offences == [STRAYS], "they count once"
+
+
+def test_a_node_that_has_no_question_pays_with_the_next(link: Link):
+    """Whether it was never asked, or has answered."""
+    link.give("others", OTHER)
+    link.push(tree(3), question="others", node=OTHER)
+    for i in range(TRIES):
+        for node in (ROGUE, OTHER):
+            assert why(partial(link.push, tree(3), question=f"{i}", node=node)) == door.NO_QUESTION
+    assert why(lambda: link.push(tree(3), question="others")) == door.OF_ANOTHER, "of ROGUE"
+    assert link.offences == []
+    link.give(QUESTION)
+    assert link.offences == [STRAYS]
+    link.give("not too many", OTHER)
+    assert link.offences == [STRAYS], "each node has a count of its own"
+
+
+def test_late_replies_never_add_up_over_rounds(link: Link):
+    for i in range(3 * TRIES):
+        link.give(f"round {i}")
+        stray(link, f"late {i}")
+    assert link.offences == []
 
 
 def test_no_count_is_pushed_out_by_sessions_and_questions_that_never_were(link: Link):
