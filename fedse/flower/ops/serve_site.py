@@ -68,9 +68,7 @@ def serve_site(
         keys = SiteKeys(home, tell)
         worker, node = kept_processes(home, socket, processes, keys, room, tell)
         tell(f"starting the worker; what it does is in {processes.logs}/worker*.log")
-        while not socket.exists():
-            worker.look(time.monotonic())
-            time.sleep(LOOK_SECONDS)
+        _wait_for(socket, worker)
         tell(f"worker ready; {home.card.site} connects to {home.card.server}")
         expiry = DailyWarning(partial(site_warnings, home), tell)
         log_limit = LogLimit(processes.logs)
@@ -86,6 +84,13 @@ def serve_site(
             keys.look()
 
         keep_running([worker, node], seconds, meanwhile=meanwhile)
+
+
+def _wait_for(socket: Path, worker: RestartingProcess) -> None:
+    """The worker listens at `socket`; it was looked after until it did."""
+    while not socket.exists():
+        worker.look(time.monotonic())
+        time.sleep(LOOK_SECONDS)
 
 
 def kept_processes(
