@@ -105,8 +105,10 @@ class PlayingSites:
         self._counted: dict[str, dict[str, Won]] = {}
 
     def suspected(self) -> Mapping[str, int]:
-        """Client -> rounds so far in which its vote was left out."""
-        excluded = (one for past in self._run.results() for one in past.excluded)
+        """Client -> rounds so far, as far back as strikes count, in which its vote was left out."""
+        since = self._round.past.since
+        counting = (past for past in self._run.results() if past.index > since)
+        excluded = (one for past in counting for one in past.excluded)
         return Counter(one.client for one in excluded if one.kind == "suspected")
 
     def judge(self, before: Mapping[str, Won], adapter: Adapter) -> GateVerdict:
