@@ -3,7 +3,13 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fedse.aggregate.quarantine import STRIKES, quarantined, strike_history
+from fedse.aggregate.quarantine import (
+    STRIKES,
+    StrikeHistory,
+    quarantined,
+    strike_history,
+    window_of,
+)
 from fedse.committed import Exclusion, ExclusionKind, RoundResult
 
 KINDS: tuple[ExclusionKind, ...] = ("rejected", "suspected", "quarantined", "revoked", "failed")
@@ -57,3 +63,10 @@ def test_history_does_not_depend_on_where_a_restart_cut_it(rounds, pardon, limit
     assert resumed == strike_history(results, pardons)
     expected = bool(limit) and sum(r > pardon for r in rounds) >= limit
     assert ("a" in quarantined(resumed, ["a"], limit=limit)) is expected
+
+
+def test_without_an_end_a_strike_counts_for_a_window_of_rounds():
+    assert [window_of(20, 500), window_of("open", 50), window_of("open", 103)] == [0, 0, 3]
+    past = StrikeHistory({"a": (1, 2, 3)}, frozenset(), {})
+    left = [past._replace(since=window_of("open", done)).strikes("a") for done in (100, 101, 103)]
+    assert left == [3, 2, 0]
