@@ -16,9 +16,11 @@ UNNAMED = -1
 
 SumStage = Literal["shares", "masked", "survivors", "unmask"]
 """The stages of a secure sum after the first, in which keys are sent in place of an adapter."""
-Kind = Literal["train", "evaluate", "validate", SumStage]
+Kind = Literal["train", "evaluate", "validate", "news", SumStage]
 """train: play, learn and vote. evaluate: measure without learning. validate: play the games that
-decide whether an adapter is accepted."""
+decide whether an adapter is accepted. news: say whether there is something new to learn from."""
+NEWS = b"\x01"
+"""The answer of a site that has something new; one that has nothing answers nothing."""
 SUM_STAGES = frozenset(get_args(SumStage))
 
 
@@ -68,6 +70,10 @@ def _nothing(sizes: Sizes) -> int:
     return 0
 
 
+def _one_byte(sizes: Sizes) -> int:
+    return 1
+
+
 class KindSizes(NamedTuple):
     """The most bytes that travel beside a question of a kind, and with its reply."""
 
@@ -79,6 +85,7 @@ KINDS: Mapping[Kind, KindSizes] = {
     "train": KindSizes(down=_adapter, up=_vote),
     "evaluate": KindSizes(down=_adapter, up=_nothing),
     "validate": KindSizes(down=_adapter, up=_nothing),
+    "news": KindSizes(down=_nothing, up=_one_byte),
     "shares": KindSizes(down=_message, up=_message),
     "masked": KindSizes(down=_message, up=_adapter),
     "survivors": KindSizes(down=_message, up=_message),

@@ -98,6 +98,8 @@ COUNTS = {
 # In the order of a run.
 EVENTS = {
     "run.started": "the rounds begin, or continue after `committed` of them",
+    "round.waiting": "a round waits for its time, for news or for sites; until `at`, in seconds "
+    "since 1970",
     "round.started": "the adapter is about to be sent to the clients",
     "answer.received": "a client's reply was read; `fault` is empty if it can be used",
     "answer.abstained": "a site answered without a vote, by its own choice",
@@ -114,6 +116,7 @@ EVENTS = {
     "alarm.raised": "the round's numbers show what keeps the agent from learning",
     "run.resumed": "the round loop ended early and was submitted again after `round`",
     "run.interrupted": "Ctrl-C; `round` rounds are committed",
+    "run.stopped": "somebody asked for a stop, and no round is open; `round` rounds are committed",
     "run.finished": "all rounds are committed and the last adapter is measured",
     "run.failed": "the run ended with an error; see [exit codes](exit-codes.md)",
     "engine.ended": "the server that generates replies ended; it is restarted",

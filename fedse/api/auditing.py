@@ -101,7 +101,7 @@ def _audited(
     site = open_site(config, client, home, clock=time.time)
     with closing(site.buffer):
         newest = round or site.buffer.outbox.newest(config.run.name) or 1
-        number = min(newest, config.run.rounds)
+        number = min(newest, config.run.last)
         begun = start or _newest_global(site.spec, config, home)
 
         def aside(text: str) -> None:

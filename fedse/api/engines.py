@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from fedse.config.rounds import out_of
 from fedse.errors import FedSEError, Interrupted
 from fedse.events import Fact, Observer
 from fedse.observers.follow import followed
@@ -41,10 +42,11 @@ def drive(run: Run, engine: Engine, observer: Observer, *, remembered: Path | No
             else:
                 _on_flower(run, engine, observer)
     except KeyboardInterrupt:
-        done, rounds = run.committed or 0, run.config.run.rounds
+        done = run.committed or 0
         run.emit("run.interrupted", round=done)
+        where = out_of(done, run.config.run.rounds)
         raise Interrupted(
-            f"stopped after round {done} of {rounds}; what was committed is kept",
+            f"stopped after round {where}; what was committed is kept",
             hint=f"fedse resume {run.path}",
         ) from None
     except FedSEError as error:

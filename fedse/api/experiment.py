@@ -13,6 +13,7 @@ from fedse.api.checks import rehearse, require_runnable
 from fedse.api.engines import Engine
 from fedse.config.file import dump_config, experiment_text, parse_config
 from fedse.config.methods import one_experiment
+from fedse.config.rounds import Rounds
 from fedse.config.schema import Config
 from fedse.results.pace import earlier_pace, planned_games
 from fedse.store.run_folder import runs_root
@@ -36,7 +37,7 @@ class Plan(Record):
 
     clients: dict[str, str]
     """Name -> environment."""
-    rounds: int
+    rounds: Rounds
     episodes_per_round: int
     adapter_parameters: int
     adapter_bytes: int

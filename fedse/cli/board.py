@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedse.cli.phrases import megabytes, waiting_text
+from fedse.config.rounds import Rounds, last_round
 from fedse.config.schema import Config
 from fedse.config.worlds import world_names
 from fedse.events import read_events
@@ -49,7 +50,7 @@ class Row:
 class Board:
     """Everything the view shows; `take` keeps it up to date."""
 
-    rounds: int
+    rounds: Rounds
     rows: dict[str, Row]
     seen: Seen | None = None
     """What each remote client is doing; None = the clients are on this machine."""
@@ -80,11 +81,14 @@ class Board:
     def take(self, event: str, facts: dict[str, Any]) -> None:
         if event == "round.started":
             self.round, self.faults = facts["round"], []
+            self.doing = WAITING if self.seen else self.doing
             for row in self.rows.values():
                 row.state, row.games, row.sent = "waiting", "", ""
         elif event == "round.committed":
             self.seconds.append(facts["seconds"])
             self.doing, self.alarms = WAITING if self.seen else AT_WORK, []
+        elif event == "round.waiting":
+            self.doing = f"waits {facts['reason']}"
         elif event == "alarm.raised":
             self.alarms.append(f"{facts['text']}; next: {facts['next']}")
         elif event in ("aggregate.started", "commit.started"):
@@ -115,7 +119,7 @@ class Board:
         warm = self.doing == WARM_START or facts.get("episodes") == 0
         if event in ("rollout.started", "train.started") and warm:
             return WARM_START
-        return AT_WORK if facts["round"] <= self.rounds else LAST
+        return AT_WORK if facts["round"] <= last_round(self.rounds) else LAST
 
     def _take_measured(self, row: Row, facts: dict[str, Any]) -> None:
         """The change is measured from before the first round, as in the result."""

@@ -15,6 +15,7 @@ from fedse.api.measuring import compare
 from fedse.cli.display import Json, plain_wanted
 from fedse.cli.phrases import counted
 from fedse.cli.whiskers import ASCII, UNICODE, Signs, axis_over, tick_line, whisker
+from fedse.config.rounds import out_of
 from fedse.config.worlds import world_names
 from fedse.results.arms import differing
 from fedse.results.compare import ArmResult, Comparison, Contrast, scope, sentence
@@ -134,7 +135,7 @@ def _legend(comparison: Comparison, names: dict[str, str], width: int) -> list[L
         rounds = "/".join(map(str, sorted({*result.rounds})))
         folders = ", ".join(path.name for path in arm.runs.values())
         seeds = ", ".join(map(str, arm.runs))
-        entry = f"{name:<{long}}  after round {rounds} of {arm.config.run.rounds}"
+        entry = f"{name:<{long}}  after round {out_of(rounds, arm.config.run.rounds)}"
         entry += f", seed{'s' * (len(arm.runs) > 1)} {seeds}"
         entry += f": {folders}" if folders != name else ""
         lines += _wrapped(entry, width, hang=long + 2)

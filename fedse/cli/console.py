@@ -11,6 +11,7 @@ from typing import Any
 from fedse.cli.board import Seen, turn_text
 from fedse.cli.display import Mode
 from fedse.cli.phrases import counted, megabytes
+from fedse.config.rounds import OPEN, Rounds, last_round, out_of
 from fedse.config.schema import Config
 from fedse.events import Fact, Observer
 
@@ -41,7 +42,7 @@ def shown(
             yield observer
 
 
-def _plain(rounds: int) -> Observer:
+def _plain(rounds: Rounds) -> Observer:
     def observer(event: str, entry: dict[str, Fact]) -> None:
         at = time.strftime("%H:%M:%S", time.localtime(float(entry["time"] or 0)))
         print(f"{at} {plain_line(event, entry, rounds=rounds)}", file=sys.stderr, flush=True)
@@ -49,7 +50,7 @@ def _plain(rounds: int) -> Observer:
     return observer
 
 
-def plain_line(event: str, facts: Facts, *, rounds: int) -> str:
+def plain_line(event: str, facts: Facts, *, rounds: Rounds) -> str:
     """The event as one readable line; an event without a phrase shows its facts."""
     phrase = _LINES.get(event)
     if phrase is None:
@@ -57,15 +58,16 @@ def plain_line(event: str, facts: Facts, *, rounds: int) -> str:
         return " ".join([event, *pairs])
     where = ""
     if "round" in facts and not event.startswith(("run.", "eval.recorded")):
-        where = f"round {facts['round']}/{rounds} " if facts["round"] <= rounds else "final "
+        of = "" if rounds == OPEN else f"/{rounds}"
+        where = f"round {facts['round']}{of} " if facts["round"] <= last_round(rounds) else "final "
     return f"{where}{phrase(facts)}"
 
 
 def _started(facts: Facts) -> str:
     if facts["committed"]:
-        return f"run continues after round {facts['committed']} of {facts['rounds']}"
-    sites, rounds = counted(facts["clients"], "site"), counted(facts["rounds"], "round")
-    return f"run started: {sites}, {rounds}"
+        return f"run continues after round {out_of(facts['committed'], facts['rounds'])}"
+    sites, rounds = counted(facts["clients"], "site"), facts["rounds"]
+    return f"run started: {sites}, {'no end' if rounds == OPEN else counted(rounds, 'round')}"
 
 
 def _answered(facts: Facts) -> str:
@@ -145,6 +147,8 @@ _LINES: Mapping[str, Callable[[Facts], str]] = {
     "commit.started": lambda f: "saves the merged adapter",
     "round.committed": _committed,
     "alarm.raised": lambda f: f"ALARM {f['text']}; next: {f['next']}",
+    "run.stopped": lambda f: f"run stopped after round {f['round']}, as asked",
+    "round.waiting": lambda f: f"waits {f['reason']}",
     "run.finished": lambda f: f"run finished: adapter {f['adapter'][:12]}",
     "run.failed": lambda f: f"run failed: {f['error']}",
     "run.resumed": lambda f: f"the server's app ended{f['reason']}; started again",

@@ -28,6 +28,7 @@ from fedse.errors import ConfigError, Interrupted
 from fedse.observers.follow import followed
 from fedse.ports import LINK_PORT, PROXY_PORT
 from fedse.results.outcome import result_of
+from fedse.store.next_round import ask_to_stop
 from fedse.store.run_folder import open_run, run_config
 
 app = App(name="federation", help_format="plaintext", help_epilogue="")
@@ -203,3 +204,31 @@ def print_aside(*lines: str) -> None:
 
 
 app.command(status)
+
+
+@app.command
+def stop(
+    *,
+    dir_: Folder = HERE,
+    after_round: Annotated[
+        bool, Parameter(negative="", help="Let the open round be committed first.")
+    ] = False,
+) -> None:
+    """End a running server between two rounds; `federation start` goes on from there.
+
+    Example: fedse federation stop --after-round
+    """
+    require_flower()
+    from fedse.federation import folder
+    from fedse.federation.heard import is_served
+
+    federation = folder.open_federation(dir_)
+    if not is_served(federation):
+        raise ConfigError(f"no server runs for {dir_}, so there is nothing to stop")
+    if not after_round:
+        raise ConfigError(
+            "a round may be open, whose work so far would have to be asked for again",
+            hint="--after-round; to stop at once, end `fedse federation start`: Ctrl-C",
+        )
+    ask_to_stop(federation.run)
+    print("the server stops when no round is open")

@@ -10,6 +10,7 @@ from fedse.cli.display import Json
 from fedse.cli.federation_options import HERE, Folder, require_flower
 from fedse.cli.federation_view import FederationView, view_of
 from fedse.cli.phrases import clock_time
+from fedse.config.rounds import out_of
 
 if TYPE_CHECKING:
     from fedse.federation.heard import SitePresence
@@ -35,7 +36,7 @@ def status(*, dir_: Folder = HERE, json: Json = False) -> None:
 def status_lines(view: FederationView) -> Iterator[str]:
     """The view for people; what sites do now is known only while the federation is served."""
     yield f"{view.federation} at {view.server}, key {view.fingerprint}"
-    yield f"round {view.round} of {view.rounds}"
+    yield f"round {out_of(view.round, view.rounds)}"
     if view.serving:
         yield view.waiting
     for site in view.sites:

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fedse.aggregate.quarantine import WINDOW, quarantined, strike_history
-from fedse.cli.phrases import waiting_text
+from fedse.cli.phrases import next_text, waiting_text
 from fedse.committed import RoundResult
+from fedse.config.rounds import Rounds
 from fedse.config.schema import Config
 from fedse.errors import StoreError, boundary
 from fedse.ledger.chain import FILE as LEDGER
 from fedse.stats.rates import micro, rates
+from fedse.store.next_round import NextRound, read_next
 from fedse.store.run import Pardon
 from fedse.store.run_folder import open_run
 from fedse.types import ClientStats
@@ -72,7 +74,9 @@ class FederationView(NamedTuple):
     serving: bool
     time: float
     round: int
-    rounds: int
+    rounds: Rounds
+    next: NextRound | None
+    """The round that is waited for and what it waits for; None = a round is open, or none comes."""
     expected: tuple[str, ...]
     """The sites that the open round asks: not revoked, not quarantined, and already joined."""
     sites: tuple[SiteView, ...]
@@ -108,6 +112,8 @@ class FederationView(NamedTuple):
         """Who is waited for, in words."""
         if not self.serving:
             return "the server is not running, so no site is connected"
+        if self.next is not None:
+            return next_text(self.next, now=self.time)
         return waiting_text(self.waiting_for, of=len(self.expected))
 
     def facts(self) -> dict[str, Any]:
@@ -115,7 +121,8 @@ class FederationView(NamedTuple):
         sites = [{**one._asdict(), "now": one.now and one.now._asdict()} for one in self.sites]
         counts = {"expected": len(self.expected), "connected": len(self.connected)}
         waiting = {"waiting_for": self.waiting_for, "waiting": self.waiting}
-        return {**self._asdict(), **counts, **waiting, "sites": sites}
+        coming = {"next": self.next and self.next.model_dump(exclude={"news", "begun"})}
+        return {**self._asdict(), **counts, **waiting, **coming, "sites": sites}
 
 
 View = Callable[[], FederationView]
@@ -147,6 +154,7 @@ def view_of(
         time=now,
         round=done.round,
         rounds=done.config.run.rounds,
+        next=_next(federation.run, done, now),
         expected=_expected(done, members),
         sites=tuple(_sites(done, members, seen, now)),
         quarantined=done.out,
@@ -191,6 +199,13 @@ def read_committed(run_dir: Path) -> Committed:
         results = list(run.recent(WINDOW))
         evals = {one.index: run.evals(one.index) for one in results[-LAST_ROUNDS:]}
         return Committed(run.config, results, run.pardons(), evals)
+
+
+def _next(run: Path, done: Committed, now: float) -> NextRound | None:
+    """What the run waits for; a round whose time has come is open, or about to be."""
+    found = read_next(run)
+    waits = found and found.round == done.round + 1 and not found.begun and found.at > now
+    return found if waits else None
 
 
 def _expected(done: Committed, members: "Mapping[str, Member]") -> tuple[str, ...]:

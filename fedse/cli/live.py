@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedse.cli.board import ANSWERED, LAST, Board, Row, Seen, board_of
+from fedse.config.rounds import OPEN, last_round, out_of
 from fedse.config.schema import Config
 from fedse.events import Fact, Observer
 
@@ -70,10 +71,11 @@ SHOWN_ORDER = ("env", "games", "success", "buffer", "loss", "sent", "held_out")
 
 def draw(board: Board, *, width: int, height: int, symbols: bool) -> RenderableType:
     """The board as it fits into a window of this size."""
-    bar = Table.grid()
+    bar, where = Table.grid(), out_of(board.round, board.rounds)
     bar.add_row(
         ProgressBar(
-            total=board.rounds,
+            # Without an end the bar fills anew in every round.
+            total=1 if board.rounds == OPEN else board.rounds,
             completed=_rounds_done(board),
             width=min(width, 60),
             # Rich's default colour for an unfinished bar looks like an error.
@@ -82,7 +84,7 @@ def draw(board: Board, *, width: int, height: int, symbols: bool) -> RenderableT
         )
     )
     return Group(
-        Text(f"round {board.round} of {board.rounds}  {board.headline}  {_times(board)}", "bold"),
+        Text(f"round {where}  {board.headline}  {_times(board)}", "bold"),
         bar,
         # An alarm is a sentence and a command: about two lines.
         _table(board, width, max(3, height - FRAME_LINES - 2 * len(board.alarms)), symbols),
@@ -92,16 +94,16 @@ def draw(board: Board, *, width: int, height: int, symbols: bool) -> RenderableT
 
 
 def _rounds_done(board: Board) -> float:
-    """Rounds, with the answers of the open one as a fraction."""
+    """Rounds, with the answers of the open one as a fraction; that alone where there is no end."""
     if board.doing == LAST:
-        return board.rounds
-    answered = sum(row.state in ANSWERED for row in board.rows.values())
-    return max(0.0, board.round - 1 + answered / len(board.rows))
+        return last_round(board.rounds)
+    answered = sum(row.state in ANSWERED for row in board.rows.values()) / len(board.rows)
+    return answered if board.rounds == OPEN else max(0.0, board.round - 1 + answered)
 
 
 def _times(board: Board) -> str:
     gone = _clock(time.monotonic() - board.began)
-    if not board.seconds or board.doing == LAST:
+    if not board.seconds or board.doing == LAST or board.rounds == OPEN:
         return gone
     each = sum(board.seconds) / len(board.seconds)
     return f"{gone}, about {_clock((board.rounds - _rounds_done(board)) * each)} left"

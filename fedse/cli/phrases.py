@@ -2,7 +2,10 @@
 
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
+
+from fedse.store.next_round import NextRound
 
 # A line names no more sites than this.
 MOST_NAMES = 6
@@ -25,6 +28,25 @@ def waiting_text(names: Sequence[str], *, of: int) -> str:
     named = ", ".join(names[:MOST_NAMES])
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     return f"waiting for {len(names)} of {counted(of, 'site')}: {named}{more}"
+
+
+def next_text(planned: NextRound, *, now: float) -> str:
+    """`round 6 begins at 02:00 UTC (in 3 h)`, or what it waits for and when it is tried again."""
+    left, date = planned.at - now, datetime.fromtimestamp(planned.at, UTC)
+    day = "" if date.date() == datetime.fromtimestamp(now, UTC).date() else f"{date:%Y-%m-%d} "
+    when = f"at {day}{date:%H:%M} UTC (in {span(left)})"
+    if planned.reason:
+        return f"round {planned.round} waits: {planned.reason}; tried again {when}"
+    return f"round {planned.round} begins {when}"
+
+
+def span(seconds: float) -> str:
+    """`40 s`, `12 min`, `3 h`, `2 days`: about so long."""
+    for unit, size in (("day", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size or (unit != "day" and seconds >= size):
+            number = round(seconds / size)
+            return f"{number} days" if unit == "day" else f"{number} {unit}"
+    return f"{seconds:.0f} s"
 
 
 def clock_time(seconds: float, *, now: float) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from fedse.cli.display import Mode
 from fedse.cli.phrases import counted, megabytes
+from fedse.config.rounds import OPEN, out_of
 from fedse.config.worlds import world_names
 from fedse.results.outcome import Change, RunResult
 from fedse.stats.rates import Rate
@@ -70,7 +71,8 @@ def _rate_json(rate: Rate) -> dict[str, Any]:
 
 def result_text(result: dict[str, Any]) -> str:
     """The result for a person, at most 60 columns but for names and paths."""
-    rounds = f"{result['rounds']} of {counted(result['of'], 'round')}"
+    done, planned = result["rounds"], result["of"]
+    rounds = f"{out_of(done, planned)} round{'s' * ((done if planned == OPEN else planned) != 1)}"
     clients = counted(result["clients"], "site")
     lines = [f"{rounds}, {clients}, {result['seconds']:.0f} s", ""]
     if result["all"] is None:

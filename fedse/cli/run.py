@@ -18,6 +18,7 @@ from fedse.cli.display import Json, Mode, Plain, mode_of
 from fedse.cli.phrases import megabytes
 from fedse.cli.result import print_result
 from fedse.config.methods import METHODS
+from fedse.config.rounds import OPEN
 from fedse.config.schema import Config
 from fedse.config.shipped import SHIPPED
 from fedse.errors import ConfigError
@@ -174,6 +175,8 @@ def print_plan(plan: Plan, config: Config, mode: Mode) -> None:
 
 def _time_text(plan: Plan) -> str:
     if plan.seconds is None:
+        if plan.rounds == OPEN:
+            return "without an end"
         measure = "one round shows it: --set run.rounds=1"
         return f"unknown: no earlier run of this model here; {measure}"
     rough = f"{plan.seconds / 60:.0f} min" if plan.seconds >= 120 else f"{plan.seconds:.0f} s"

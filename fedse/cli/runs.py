@@ -9,6 +9,7 @@ from cyclopts import Parameter
 from fedse.api.running import root_of
 from fedse.cli.display import Json
 from fedse.cli.phrases import counted
+from fedse.config.rounds import out_of
 from fedse.results.run_list import RunSummary, list_runs
 
 
@@ -38,10 +39,10 @@ def runs_verb(
 def status_text(run: RunSummary) -> str:
     """The state of a run in words, with how far it got."""
     if run.status == "finished":
-        return f"finished, {counted(run.rounds, 'round')}"
+        return f"finished, {counted(run.round, 'round')}"
     if run.status in ("not started", "unreadable"):
         return run.status
-    return f"{run.status}, round {run.round} of {run.rounds}"
+    return f"{run.status}, round {out_of(run.round, run.rounds)}"
 
 
 def success_text(run: RunSummary) -> str:

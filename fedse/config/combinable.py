@@ -19,6 +19,8 @@ def require_combinable(config: ParsedConfig) -> None:
         **_merging(config),
         **(_secure(config) if config.aggregate.secure else {}),
         **(_private(config) if config.privacy.on else {}),
+        **(_endless(config) if config.run.open else {}),
+        **(_with_news(config) if config.schedule.news else {}),
     }
     for reason, found in refused.items():
         if found:
@@ -48,10 +50,15 @@ def against_free_places(config: ParsedConfig) -> str:
     return reason if config.aggregate.secure else ""
 
 
+def _least_in_sum(members: int) -> int:
+    """More than two thirds of the members."""
+    return max(2 * members // 3 + 1, LEAST_MEMBERS)
+
+
 def _secure(config: ParsedConfig) -> dict[str, bool]:
     """What needs single updates cannot be had where the server sees only their sum."""
     rules, needs = config.aggregate, "aggregate.secure needs"
-    needed = max(2 * len(config.clients) // 3 + 1, LEAST_MEMBERS)
+    needed = _least_in_sum(len(config.clients))
     return {
         f'{needs} aggregate.type = "mean"': rules.type != "mean",
         f'{needs} aggregate.clip = "none": members shorten their own updates to '
@@ -63,6 +70,32 @@ def _secure(config: ParsedConfig) -> dict[str, bool]:
         f"{needs} buffer.pooled = false": config.buffer.pooled,
         f"{needs} all clients from round 1 on": any(one.joins > 1 for one in config.clients),
         f"{needs} {needed} clients or more": len(config.clients) < needed,
+    }
+
+
+def _endless(config: ParsedConfig) -> dict[str, bool]:
+    """What is divided over all rounds, or comes after the last one."""
+    needs, privacy = 'run.rounds = "open" needs', config.privacy
+    return {
+        f'{needs} train.schedule = "round" or "constant"': config.train.schedule == "run",
+        f"{needs} privacy.rounds, for which epsilon must last, or privacy.noise": privacy.on
+        and privacy.rounds is None
+        and privacy.noise is None,
+        f"{needs} personal.every above 0: there is no last round": config.personal.steps > 0
+        and config.personal.every == 0,
+    }
+
+
+def _with_news(config: ParsedConfig) -> dict[str, bool]:
+    """Only the sites with news take part, so these must be enough for what a round does."""
+    news, members = config.schedule.news, len(config.clients)
+    liars = config.gate.liars if config.gate.episodes else 0
+    summed = _least_in_sum(members) if config.aggregate.secure else 0
+    return {
+        f"schedule.news = {news} needs {news} clients or more": news > members,
+        f"gate.liars = {liars} needs schedule.news above {2 * liars}, or 0": news <= 2 * liars,
+        f"aggregate.secure needs schedule.news of {summed} or more, or 0": news < summed,
+        "schedule.news needs buffer.pooled = false": config.buffer.pooled,
     }
 
 

@@ -113,7 +113,9 @@ def _section_of(field: Mapping[str, Any], defs: Mapping[str, Any]) -> Mapping[st
 
 def _expected(field: Mapping[str, Any]) -> str:
     if "anyOf" in field:
-        return f"{_expected(field['anyOf'][0])}, or unset"
+        return ", or ".join(map(_expected, field["anyOf"]))
+    if field.get("type") == "null":
+        return "unset"
     if "const" in field:
         return repr(field["const"])
     if "enum" in field:

@@ -82,7 +82,7 @@ def apply_method(config: Config, name: str) -> list[Config]:
 
 def newcomers(config: Config) -> tuple[ClientSection, ...]:
     """The clients that learn in no round: the last adapter is measured on their first day."""
-    return tuple(client for client in config.clients if client.joins > config.run.rounds)
+    return tuple(client for client in config.clients if client.joins > config.run.last)
 
 
 def one_experiment(config: Config, method: str | None, only: str | None) -> Config:

@@ -19,6 +19,8 @@ from fedse.config.hardware import OWN_SECTIONS, EngineSection, TrainerSection, W
 from fedse.config.judging import EvalSection, GateSection, PersonalSection, SplitsSection
 from fedse.config.privacy import PrivacySection
 from fedse.config.redaction import RedactSection
+from fedse.config.rounds import OPEN, Rounds, last_round
+from fedse.config.schedule import ScheduleSection
 from fedse.config.section import (
     Options,
     Positive,
@@ -42,13 +44,23 @@ History = Literal["all", "demonstrations", "round"]
 class RunSection(Section):
     name: Annotated[str, Field(pattern=CLIENT_NAME)] = "run"
     """Name of the experiment; clients store their finished work under it."""
-    rounds: Annotated[int, Field(ge=0)] = 20
-    """Federated rounds (paper: 20)."""
+    rounds: Rounds = 20
+    """Federated rounds (paper: 20); "open" = without an end."""
     seed: int = 0
     """Every random choice of the experiment follows from it."""
     workers: Positive = 1
     """Number of processes in which the local driver runs the clients; it does not affect the
     result."""
+
+    @property
+    def last(self) -> int:
+        """The number of the last round; one that is never reached if there is none."""
+        return last_round(self.rounds)
+
+    @property
+    def open(self) -> bool:
+        """Whether the experiment has no end."""
+        return self.rounds == OPEN
 
 
 class ModelSection(Section):
@@ -136,6 +148,7 @@ class Config(Section):
     train: TrainSection = TrainSection()
     warmstart: WarmstartSection = WarmstartSection()
     aggregate: AggregateSection = AggregateSection()
+    schedule: ScheduleSection = ScheduleSection()
     gate: GateSection = GateSection()
     splits: SplitsSection = SplitsSection()
     personal: PersonalSection = PersonalSection()
@@ -206,7 +219,8 @@ class Config(Section):
 
     def arc_in(self, round: int) -> Arc:
         """How the learning rate falls in this round; it follows from the settings alone."""
-        last = max(self.run.rounds, round)
+        # Without an end there is no arc over all rounds, so those to come do not matter.
+        last = round if self.run.open else max(self.run.last, round)
         return arc_of([self.train_in(index) for index in range(1, last + 1)], round)
 
     def agreed_digest(self) -> str:

@@ -38,7 +38,7 @@ def collect_keys(r: OpenRound) -> OpenRound:
 
 
 def _collect(r: OpenRound, misfit: Misfit, keep: Keep) -> OpenRound:
-    answers: dict[str, Answer] = {}
+    answers = {**r.answers}
     faults: list[Exclusion] = []
     config, asked = r.run.config, frozenset(r.asked)
     question = r.question("train", r.current, evaluate=_is_measured(r))

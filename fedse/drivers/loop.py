@@ -12,9 +12,10 @@ from fedse.adapters.peft_folder import export_whole
 from fedse.aggregate.factors import request_bytes
 from fedse.aggregate.quarantine import WINDOW, StrikeHistory, quarantined, strike_history
 from fedse.committed import RoundResult
+from fedse.drivers.begin import Sleep, begin, put_off
 from fedse.drivers.collecting import exclusion_of, forget_inbox
 from fedse.drivers.round import OpenRound
-from fedse.drivers.stages import record_evaluation, stages_of
+from fedse.drivers.stages import record_evaluation, stages_of, too_few
 from fedse.ledger.record import note_end, note_round, run_ledger
 from fedse.ledger.writing import Ledger
 from fedse.protocol import Ask
@@ -24,27 +25,45 @@ from fedse.store.run import Run
 from fedse.types import Adapter, Clock
 
 
-def federate(run: Run, ask: Ask, *, clock: Clock, timer: Clock = time.monotonic) -> Adapter:
-    """All rounds are committed; returns the final global adapter. Goes on where it was stopped."""
-    rounds, stages = run.config.run.rounds, stages_of(run.config)
+def federate(
+    run: Run,
+    ask: Ask,
+    *,
+    clock: Clock,
+    timer: Clock = time.monotonic,
+    sleep: Sleep = time.sleep,
+) -> Adapter:
+    """All rounds are committed, or somebody wanted the run to stop; the newest global adapter.
+
+    Goes on where it was stopped.
+    """
+    rounds, last, stages = run.config.run.rounds, run.config.run.last, stages_of(run.config)
     run.begin(initial_adapter(run.spec, seed=run.config.run.seed))
     ledger = run_ledger(run, clock=clock)
-    done = run.committed or 0
-    run.emit("run.started", rounds=rounds, committed=done, clients=len(run.config.clients))
+    begun = run.committed or 0
+    run.emit("run.started", rounds=rounds, committed=begun, clients=len(run.config.clients))
     for index in run.kept_rounds():
         _export(run, index)
     past = strike_history(run.recent(WINDOW))
-    for index in range(done + 1, rounds + 1):
-        started, past = timer(), _with_pardons(past, run)
-        run.emit("round.started", round=index, rounds=rounds)
-        opened = OpenRound(run, ask, index, run.adapter(index - 1), past)
+    while (done := run.committed or 0) < last:
+        past = _with_pardons(past, run)
+        waiting = OpenRound(run, ask, done + 1, run.adapter(done), past)
+        opened = begin(waiting, clock=clock, sleep=sleep)
+        if opened is None:
+            run.emit("run.stopped", round=done, adapter=waiting.current.digest)
+            return waiting.current
+        started = timer()
+        run.emit("round.started", round=opened.index, rounds=rounds)
         closed = reduce(lambda r, stage: stage(r), stages, opened)
+        if reason := too_few(closed):
+            put_off(closed, reason, now=clock())
+            continue
         result = closed.result()
         _commit(run, ledger, result.model_copy(update={"seconds": timer() - started}))
         past = past.after(result)
-    final = run.adapter(rounds)
-    _measure_last(OpenRound(run, ask, rounds + 1, final, _with_pardons(past, run)))
-    note_end(ledger, rounds, final.digest)
+    final = run.adapter(last)
+    _measure_last(OpenRound(run, ask, last + 1, final, _with_pardons(past, run)))
+    note_end(ledger, last, final.digest)
     run.emit("run.finished", rounds=rounds, adapter=final.digest)
     return final
 

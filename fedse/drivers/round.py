@@ -34,6 +34,8 @@ class OpenRound:
     past: StrikeHistory
     out: Mapping[str, Exclusion] = field(default_factory=dict)
     """Sites in quarantine, which are asked nothing."""
+    news: frozenset[str] | None = None
+    """The sites that have something new, the only ones to be asked; None = all are."""
     answers: Mapping[str, Answer] = field(default_factory=dict)
     """Of every site whose reply can be used, in the order of names."""
     faults: tuple[Exclusion, ...] = ()
@@ -51,7 +53,8 @@ class OpenRound:
 
     @property
     def asked(self) -> tuple[str, ...]:
-        return tuple(name for name in self.expected if name not in self.out)
+        asked = self.expected if self.news is None else self.news
+        return tuple(name for name in self.expected if name in asked and name not in self.out)
 
     @property
     def decided(self) -> Merged:

@@ -16,7 +16,6 @@ from fedse.drivers.collecting import announce, collect_keys, collect_votes
 from fedse.drivers.gating import gate
 from fedse.drivers.merging import merge_votes
 from fedse.drivers.round import OpenRound
-from fedse.errors import RunError
 from fedse.method.site import Merged
 from fedse.protocol import Delivery
 from fedse.store.run import Run
@@ -34,7 +33,7 @@ def stages_of(config: Config) -> tuple[Stage, ...]:
         from fedse.drivers.secure_merge import merge_in_secret
 
         collect, merge = collect_keys, merge_in_secret
-    return (quarantine, collect, merge, bound, decide, record_evaluations, require_enough)
+    return (quarantine, collect, merge, bound, decide, record_evaluations)
 
 
 def introduce(config: Config, run: Path, homes: Mapping[str, Path]) -> None:
@@ -91,14 +90,11 @@ def record_evaluation(run: Run, round: int, client: str, stats: ClientStats) -> 
     run.emit("eval.recorded", round=round, client=client, played=stats.eval_played, won=won)
 
 
-def require_enough(r: OpenRound) -> OpenRound:
-    """There are as many valid replies, votes and abstentions, as the settings ask for."""
+def too_few(r: OpenRound) -> str:
+    """How many valid replies, votes and abstentions, a round lacks; empty = there are enough."""
     valid = len(r.decided.voters) + len(r.decided.abstained)
     needed = r.run.config.aggregate.min_clients
-    if valid < needed:
-        first = f"; {r.excluded[0].client}: {r.excluded[0].text}" if r.excluded else ""
-        raise RunError(
-            f"round {r.index} has {valid} valid answers, aggregate.min_clients is {needed}{first}",
-            hint=f"fix the cause, then: fedse resume {r.run.path}",
-        )
-    return r
+    if valid >= needed:
+        return ""
+    first = f"; {r.excluded[0].client}: {r.excluded[0].text}" if r.excluded else ""
+    return f"{valid} valid answers, aggregate.min_clients is {needed}{first}"

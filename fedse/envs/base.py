@@ -91,6 +91,15 @@ class AmendingEnv(Protocol):
 
 
 @runtime_checkable
+class NewsEnv(Protocol):
+    """An environment whose experience comes from outside; one with a task list always has some."""
+
+    def has_news(self) -> bool:
+        """Whether a round would find something to learn from that no round before has had."""
+        ...
+
+
+@runtime_checkable
 class SubjectEnv(Env, Protocol):
     """An environment that can name the person or case a task is about."""
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from fedse.adapters.base import FETCHED, is_name
 from fedse.adapters.hub import hub_model
+from fedse.config.rounds import out_of
 from fedse.ledger.chain import FILE
 from fedse.ledger.verifying import verify_ledger
 from fedse.stats.rates import Rate, by_env, rates
@@ -43,7 +44,7 @@ LoRA adapter (rank {rank}, alpha {alpha:g}, on {targets}) for `{base}`, made by 
 | revision of the base model | {revision} |
 | digest of the base model | `{base_digest}` |
 | adapter sha256 | `{digest}` |
-| rounds | {round} of {rounds} |
+| rounds | {rounds} |
 | head of the ledger | {ledger} |
 
 ## Success in held-out tasks
@@ -114,7 +115,7 @@ def model_card(run: Run, card: RunCard, adapter: Adapter, round: int) -> str:
     told = CARD.format(
         experiment=card.experiment,
         round=round,
-        rounds=run.config.run.rounds,
+        rounds=out_of(round, run.config.run.rounds),
         rank=spec.rank,
         alpha=spec.alpha,
         targets=", ".join(f"`{name}`" for name in sorted(spec.target_modules)),

@@ -29,7 +29,7 @@ app = ServerApp()
 
 @app.main()  # type: ignore[untyped-decorator]
 def main(grid: Grid, context: Context) -> None:
-    """All rounds of the run folder named in the run config are committed."""
+    """All rounds of the run folder named in the run config are committed, or it was to stop."""
     folder = Path(str(context.run_config["run-dir"]))
     if not folder.is_absolute():
         raise ConfigError(
@@ -56,7 +56,13 @@ def main(grid: Grid, context: Context) -> None:
             free=partial(free_places, run.config, folder.parent),
             beat=pulse.beat,
         )
-        federate(run, ask, clock=time.time)
+        federate(run, ask, clock=time.time, sleep=partial(beating_sleep, pulse))
+
+
+def beating_sleep(pulse: Pulse, seconds: float) -> None:
+    """So many seconds have passed, and whoever watches has seen that the loop only waits."""
+    pulse.beat()
+    time.sleep(seconds)
 
 
 def answered_last(run: Run) -> tuple[str, ...] | None:

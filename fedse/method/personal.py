@@ -16,7 +16,7 @@ def is_due(config: Config, round: int) -> bool:
     settings = config.personal
     if not settings.steps:
         return False
-    after_the_last = round > config.run.rounds
+    after_the_last = round > config.run.last
     return after_the_last or bool(settings.every and (round - 1) % settings.every == 0)
 
 

@@ -13,6 +13,8 @@ from fedse.events import Fact
 from fedse.types import Clock
 
 ENDED_BADLY = ("run.failed", "run.interrupted")
+QUIET = ("run.finished", "run.stopped", "round.waiting")
+"""After these, no event may come for any time: the run is over, or waits for its next round."""
 JSON = ("Content-Type", "application/json")
 
 WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
@@ -45,8 +47,8 @@ class Watch:
         """Unhealthy after a failure, or after `patience` seconds without an event."""
         with self._lock:
             silent = self._clock() - self._last
-            over = self._state == "run.finished"
-            well = self._state not in ENDED_BADLY and (over or silent <= self._patience)
+            quiet = self._state in QUIET
+            well = self._state not in ENDED_BADLY and (quiet or silent <= self._patience)
             return Health(well, self._state, self._round, round(silent, 1))
 
 

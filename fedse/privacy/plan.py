@@ -18,9 +18,9 @@ def steps_in(train: TrainSection, *, rate: float) -> int:
 
 def planned_steps(config: Config) -> int:
     """Steps of all rounds that epsilon is divided over; the later ones are as the last agreed."""
-    rounds = config.privacy.rounds or max(1, config.run.rounds)
+    rounds = config.privacy.rounds or max(1, config.run.last)
     return sum(
-        steps_in(config.train_in(min(round, max(1, config.run.rounds))), rate=config.privacy.rate)
+        steps_in(config.train_in(min(round, max(1, config.run.last))), rate=config.privacy.rate)
         for round in range(1, rounds + 1)
     )
 

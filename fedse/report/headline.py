@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from fedse.aggregate.factors import travelling_spec
+from fedse.config.rounds import out_of
 from fedse.report.facts import RunFacts
 from fedse.results.alarms import rounds_text, standing_alarms
 from fedse.stats.rates import change, micro, rates
@@ -108,7 +109,7 @@ def _run_tile(facts: RunFacts) -> Tile:
     noun = "client" if clients == 1 else "clients"
     seconds = sum(result.seconds for result in facts.results)
     took = f"{clients} {noun}, {seconds:,.0f} s, {_state(facts)}"
-    return Tile(f"{done} of {planned}", "rounds committed", took)
+    return Tile(out_of(done, planned), "rounds committed", took)
 
 
 def _state(facts: RunFacts) -> str:

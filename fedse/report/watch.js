@@ -74,7 +74,8 @@
     document.title = `${status.federation} \u00b7 Fed-SE coordinator`;
     write("federation", `Federation ${status.federation}`);
     write("server", `Sites reach it at ${status.server}`);
-    write("round", `${status.round} of ${status.rounds}`);
+    const endless = status.rounds === "open";
+    write("round", endless ? String(status.round) : `${status.round} of ${status.rounds}`);
     write("waiting", status.waiting);
     write("connected", `${status.connected} of ${status.expected}`);
     const lost = silent.map((site) => `${site.name} since ${time(site.now.since)}`);

@@ -120,7 +120,7 @@ def _unequal_rounds(results: Sequence[ArmResult]) -> list[str]:
         str(run)
         for result in results
         for run, last in zip(result.arm.runs.values(), result.rounds, strict=True)
-        if last < result.arm.config.run.rounds
+        if last < result.arm.config.run.last
     ]
     runs = [run for result in results for run in result.arm.runs.values()]
     common = max(set.intersection(*({*evaluations(run)} for run in runs)), default=0)

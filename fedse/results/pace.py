@@ -63,8 +63,13 @@ def _seconds_per_game(log: Path) -> float | None:
 
 
 def planned_games(config: Config) -> int:
-    """Games of a whole run, all clients together; those of a gate and of personal ones left out."""
-    rounds, warm = config.run.rounds, min(config.warmstart.rounds, config.run.rounds)
+    """Games of a whole run, all clients together; those of a gate and of personal ones left out.
+
+    None are planned for a run without an end.
+    """
+    if config.run.open:
+        return 0
+    rounds, warm = config.run.last, min(config.warmstart.rounds, config.run.last)
     evaluations = 1 + sum((index - 1) % config.eval.every == 0 for index in range(1, rounds + 1))
     each = (rounds - warm) * config.rollout.episodes + evaluations * config.eval.games
     return each * len(config.clients)

@@ -8,13 +8,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from fedse.config.rounds import Rounds
 from fedse.errors import StoreError
 from fedse.events import read_events
 from fedse.stats.rates import Rate, micro
 from fedse.store.run_folder import is_held, read_card, run_folders
 from fedse.types import Record
 
-Status = Literal["running", "finished", "failed", "interrupted", "not started", "unreadable"]
+Status = Literal[
+    "running", "finished", "stopped", "failed", "interrupted", "not started", "unreadable"
+]
 
 MARKERS = ('"run.', '"round.committed"', '"eval.recorded"')
 
@@ -29,7 +32,7 @@ class RunSummary(Record):
     status: Status = "not started"
     round: int = 0
     """The last committed round that was announced."""
-    rounds: int = 0
+    rounds: Rounds = 0
     error: str = ""
     first: Rate | None = None
     """Held-out success over all clients, before the first round."""
@@ -72,6 +75,8 @@ def _progress(events: Sequence[dict[str, Any]]) -> dict[str, Any]:
                 progress |= {"status": "interrupted", "error": ""}
             case "run.finished":
                 progress["status"] = "finished"
+            case "run.stopped":
+                progress["status"] = "stopped"
             case "run.failed":
                 progress |= {"status": "failed", "error": event["error"]}
             case "round.committed":

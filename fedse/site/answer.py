@@ -29,6 +29,7 @@ from fedse.method.site import Site
 from fedse.protocol import SUM_STAGES, Kind, Question, SiteReply
 from fedse.site.auditing import audit_answer
 from fedse.site.door import follow_rules, refuse_stale, spend_rounds
+from fedse.site.news import tell_news
 from fedse.site.onward import OnwardTraining
 from fedse.site.private_training import spend_privacy, train_with_noise
 from fedse.site.steps import Asked, Next, Step, through
@@ -67,6 +68,8 @@ def steps_of(config: Config, kind: Kind) -> tuple[Step, ...]:
         raise WireError("asked for a stage of a sum this site has not agreed to")
     if kind in SUM_STAGES:
         return (check_agreement, _sum_step("answer_stage"))
+    if kind == "news":
+        return (check_agreement, tell_news)
     private = (spend_privacy, train_with_noise) if config.privacy.on else ()
     summed = (_sum_step("announce"),) if config.aggregate.secure else ()
     return (check_adapter, spend_rounds, veto, *private, leave, *summed, note, work_once)

@@ -35,7 +35,7 @@ def choose_adapter(
 ) -> ChosenAdapter:
     """The adapter to use, with a bound on the risk that it is worse than working alone."""
     candidates = {ALONE: trained_alone(site, config), **shared_adapters(site, home)}
-    last = config.run.rounds + 1
+    last = _last_round(site, config) + 1
     outcomes = {
         name: [
             episode.success
@@ -65,7 +65,7 @@ def shared_adapters(site: Site, home: Path) -> Mapping[str, Adapter]:
 def trained_alone(site: Site, config: Config) -> Adapter:
     """The first adapter, trained on the site's buffer with all the steps the site has taken."""
     start = initial_adapter(site.spec, seed=config.run.seed)
-    lessons = site.buffer.lessons(config.run.name, config.run.rounds, config.buffer.history)
+    lessons = site.buffer.lessons(config.run.name, _last_round(site, config), config.buffer.history)
     steps = site.buffer.outbox.steps(config.run.name) + config.personal.steps
     if not lessons or not steps:
         return start
@@ -74,3 +74,9 @@ def trained_alone(site: Site, config: Config) -> Adapter:
     settings = config.train.model_copy(update={**length, "optimizer": "fresh", "factors": "both"})
     seed = seed_of(config.run.seed, site.client, ALONE)
     return site.fit(start, lessons, settings, seed, Course(stays=True)).adapter
+
+
+def _last_round(site: Site, config: Config) -> int:
+    """Without an end, the newest one that the site has answered."""
+    newest = site.buffer.outbox.newest(config.run.name) or 0
+    return newest if config.run.open else config.run.last

@@ -9,7 +9,7 @@ is no policy.
 from dataclasses import replace
 
 from fedse.faults import Fault
-from fedse.protocol import SUM_STAGES, SiteReply
+from fedse.protocol import SUM_STAGES, Question, SiteReply
 from fedse.site.rules import (
     VALIDATION,
     WORK,
@@ -46,10 +46,23 @@ def refuse_stale(asked: Asked, rest: Next) -> SiteReply:
 
 def spend_rounds(asked: Asked, rest: Next) -> SiteReply:
     """The site's budget allows the question and is smaller now, unless it was counted before."""
-    rules, question, outbox = asked.rules, asked.question, asked.site.buffer.outbox
-    if rules is not None and not asked.is_finished():
-        kind = VALIDATION if question.kind == "validate" else WORK
-        require_near(rules, question, outbox.newest(question.experiment))
-        require_budget(rules, question, asked.config, outbox.asked(question.experiment, kind))
-        outbox.note_asked(question.experiment, kind, question.round, question.adapter)
+    question = asked.question
+    if asked.rules is not None and not asked.is_finished():
+        require_left(asked)
+        asked.site.buffer.outbox.note_asked(
+            question.experiment, _counted_as(question), question.round, question.adapter
+        )
     return rest(asked)
+
+
+def require_left(asked: Asked) -> None:
+    """The site's rules, if it has any, leave something for the question; nothing is counted."""
+    rules, question, outbox = asked.rules, asked.question, asked.site.buffer.outbox
+    if rules is not None:
+        require_near(rules, question, outbox.newest(question.experiment))
+        done = outbox.asked(question.experiment, _counted_as(question))
+        require_budget(rules, question, asked.config, done)
+
+
+def _counted_as(question: Question) -> str:
+    return VALIDATION if question.kind == "validate" else WORK

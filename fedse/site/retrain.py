@@ -53,7 +53,7 @@ def retrain_without(
     name, answered = config.run.name, site.buffer.outbox.newest(config.run.name) or 0
     seen = [one.seen[name] for one in erasures if name in one.seen]
     start, clean = _start(site, config, home, seen=min(seen, default=None), newest=newest)
-    round = max(1, min(answered, config.run.rounds))
+    round = max(1, min(answered, config.run.last))
     lessons = site.buffer.lessons(name, round, config.buffer.history)
     if not lessons:
         raise StoreError("nothing is left to learn from", hint="take part in a round first")

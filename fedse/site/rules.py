@@ -29,7 +29,8 @@ class SiteRules(Section):
     experiments: tuple[str, ...]
     """Experiments this site takes part in; a request for any other is refused."""
     max_rounds: Annotated[int, Field(ge=0)]
-    """No round with a higher number is worked on, and no more rounds than this in all."""
+    """No more rounds than this are worked on in all, and none with a higher number; where the
+    experiment has no end, its number does not matter."""
     max_bytes_up: Annotated[int, Field(ge=0)]
     """A round whose adapter has more bytes than this is not worked on."""
     pause: bool = False
@@ -53,10 +54,14 @@ class SiteRules(Section):
     it is due takes many times as long."""
 
 
+OPEN_ROUNDS = 1000
+"""The first rules' `max_rounds` where the experiment has no end: almost three years of days."""
 VETO_DROP = 0.2
 """The first rules' `veto_drop`: with 40 games, twice the standard error of a difference."""
 EXAMPLES = {"veto_drop": str(VETO_DROP), "max_skipped": "0"}
 """What an unset rule is shown with."""
+TRAINING = ("train", "news")
+"""Questions of rounds up to the last one; the others may also come after it."""
 WORK, VALIDATION = "work", "validation"
 """Kinds of requests that are counted apart: rounds, and games that decide on a merged adapter."""
 
@@ -73,7 +78,7 @@ def first_rules(config: Config, *, adapter_bytes: int) -> SiteRules:
     """What was agreed on, and no more."""
     return SiteRules(
         experiments=(config.run.name,),
-        max_rounds=config.run.rounds,
+        max_rounds=OPEN_ROUNDS if config.run.open else config.run.last,
         max_bytes_up=adapter_bytes,
         veto_drop=VETO_DROP if config.splits.validation else None,
     )
@@ -89,9 +94,10 @@ def require_allowed(
             Fault.OTHER_EXPERIMENT,
             f"asked for experiment {question.experiment!r}, allowed: {allowed}",
         )
-    most = min(policy.max_rounds, config.run.rounds)
+    # A site may join an experiment without an end in any round: how many it answers is counted.
+    most = config.run.last if config.run.open else min(policy.max_rounds, config.run.last)
     # After the last round the last adapter is measured once more, without training.
-    last = most if question.trains else most + 1
+    last = most + (question.kind not in TRAINING)
     if not 1 <= question.round <= last:
         raise RuleRefusal(
             Fault.TOO_MANY_ROUNDS, f"asked for round {question.round}, the last is {last}"
@@ -143,7 +149,7 @@ def require_budget(
             "earlier_rounds = true would allow it",
         )
     # After the last round the last adapter is measured once more.
-    most = policy.max_rounds + (not question.trains)
+    most = policy.max_rounds + (question.kind not in TRAINING)
     if question.kind != "validate" and len(asked) >= most:
         raise RuleRefusal(
             Fault.TOO_MANY_ROUNDS,

@@ -26,6 +26,7 @@ from fedse.method.site import Site
 from fedse.privacy.accountant import Charge
 from fedse.protocol import KINDS, Ask, Delivery, Kind, Question
 from fedse.site.private_training import PrivateTraining
+from fedse.store.next_round import ask_to_stop
 from fedse.store.run import Run
 from fedse.testing import open_toy_site, toy_spec
 from fedse.types import canonical_json
@@ -87,7 +88,15 @@ def scenes(draw: st.DrawFn, **fixed: Mapping[str, object]) -> Scene:
     gate = {"episodes": 4, "liars": draw(st.integers(0, (count - 1) // 2))}
     private = {"epsilon": 1000.0, "noise": 2.0, "rate": 1.0, "counts": draw(st.booleans())}
     sections: dict[str, Any] = {
-        "run": {"name": "toy", "rounds": ROUNDS, "seed": draw(st.integers(0, 3))},
+        "run": {
+            "name": "toy",
+            "rounds": draw(st.sampled_from([ROUNDS, ROUNDS, "open"])),
+            "seed": draw(st.integers(0, 3)),
+        },
+        "schedule": {
+            "every": draw(st.sampled_from([0.0, 100.0])),
+            "news": draw(st.sampled_from([0, 0, 1])),
+        },
         "rollout": {"episodes": draw(st.sampled_from([0, 4]))},
         "buffer": {
             "keep_played": draw(st.booleans()),
@@ -147,13 +156,21 @@ class Played(NamedTuple):
 
 
 def play(path: Path, scene: Scene, *, stop: int | None = None) -> Played:
-    """The whole run, or until it is stopped at the event with that number."""
-    events: list[str] = []
+    """The whole run, or until it is killed at the event with that number.
+
+    One without an end is asked to stop after the last of ROUNDS.
+    """
+    events, now = list[str](), [0.0]
 
     def observe(event: str, facts: Mapping[str, Fact]) -> None:
         if len(events) == stop:
             raise Stopped
         events.append(event)
+        if scene.config.run.open and (event, facts.get("round")) == ("round.committed", ROUNDS):
+            ask_to_stop(path)
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
 
     run = Run(path, scene.config, SPEC, clock=lambda: 0.0, observers=[observe])
     # The ledger names the digest of this file; to write it as TOML is a tenth of all a run takes.
@@ -162,7 +179,7 @@ def play(path: Path, scene: Scene, *, stop: int | None = None) -> Played:
         homes = {name: path / "clients" / name for name in scene.config.members}
         introduce(scene.config, path, homes)
         with closing(InProcess(run, lambda: 0.0, open_toy_site)) as ask:
-            final = federate(run, scene.disturbed(ask), clock=lambda: 0.0)
+            final = federate(run, scene.disturbed(ask), clock=lambda: now[0], sleep=sleep)
         return Played(final.digest, tuple(run.results()), tuple(events))
 
 

@@ -17,6 +17,7 @@ from fedse.errors import FedSEError, RunError
 from fedse.events import read_events
 from fedse.processes.restart import Tell
 from fedse.store.lock import is_locked
+from fedse.store.next_round import forget_stop, is_to_stop
 from fedse.store.run_folder import open_run
 from fedse.store.space import is_full
 from fedse.waiting import wait_until
@@ -61,14 +62,17 @@ class Progress(NamedTuple):
 
     committed: int
     digest: str
-    """Of the last committed adapter, if all rounds are committed and all is recorded."""
+    """Of the last committed adapter, if the run has ended: all rounds are committed and all is
+    recorded, or it has stopped because somebody asked for it."""
 
 
 def run_to_end(run_dir: Path, flower: Flower, *, tell: Tell) -> str:
-    """All rounds are committed; digest of the final adapter.
+    """All rounds are committed, or the run has stopped as asked; digest of the newest adapter.
 
-    An attempt that ended because the disk is full is none of those that may fail.
+    A stop that was asked for before does not count. An attempt that ended because the disk is full
+    is none of those that may fail.
     """
+    forget_stop(run_dir)
     read = partial(progress_of, run_dir)
     failures, before = 0, _insist(flower, read).committed
     while True:
@@ -145,14 +149,16 @@ def _while_looking(flower: Flower, done: Callable[[], bool], seconds: float | No
 def progress_of(run_dir: Path) -> Progress:
     """What the folder says; a run is at its end when the last adapter is measured as well."""
     with closing(open_run(run_dir, clock=time.time)) as run:
-        committed, rounds = run.committed or 0, run.config.run.rounds
-        ended = committed == rounds and _has_finished(run_dir / "events.jsonl")
-        return Progress(committed, run.digest(rounds) if ended else "")
+        committed, last = run.committed or 0, _last_of(run_dir / "events.jsonl")
+        finished = committed == run.config.run.last and last == "run.finished"
+        ended = finished or (last == "run.stopped" and is_to_stop(run_dir))
+        return Progress(committed, run.digest(committed) if ended else "")
 
 
-def _has_finished(log: Path) -> bool:
-    last = [e["event"] for e in read_events(log, ['"run.finished"', '"run.started"'])]
-    return bool(last) and last[-1] == "run.finished"
+def _last_of(log: Path) -> str:
+    """The newest event about the beginning or the end of a run."""
+    ends = ['"run.finished"', '"run.stopped"', '"run.started"']
+    return next(iter([e["event"] for e in read_events(log, ends)][-1:]), "")
 
 
 def _note(flower: Flower, run_dir: Path, event: str, **facts: str | int) -> None:

@@ -180,7 +180,7 @@ class Server:
         return started.log, started.log.stat().st_size
 
     def run(self, *, wait: float) -> str:
-        """All rounds are committed; digest of the final adapter."""
+        """All rounds are committed, or the run has stopped as asked; digest of its adapter."""
         self._settings["join-seconds"] = wait
         return run_to_end(self._federation.run, self, tell=self._tell)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import tomlkit
 
 from fedse.adapters.base import spec_of
+from fedse.config.rounds import out_of
 from fedse.config.schema import Config
 from fedse.errors import RunError
 from fedse.federation.keys import Identity
@@ -120,20 +121,20 @@ def submit_command(folder: Path, settings: Mapping[str, str | float]) -> list[st
 
 def run_seconds(config: Config) -> float:
     """The longest a run can take: every round to its deadline, and the last evaluation."""
-    return config.aggregate.deadline * (config.run.rounds + 1) + SPARE_SECONDS
+    return config.aggregate.deadline * (config.run.last + 1) + SPARE_SECONDS
 
 
 def final_digest(run_dir: Path, log: Path) -> str:
     """Digest of the last round's adapter; a run that ended before it says where to look."""
     run = open_run(run_dir, clock=lambda: 0.0)
     try:
-        rounds = run.config.run.rounds
-        if run.committed != rounds:
+        rounds, done = run.config.run.rounds, run.committed or 0
+        if done != rounds:
             raise RunError(
-                f"the run ended after round {run.committed or 0} of {rounds}{cause_in(log)}",
+                f"the run ended after round {out_of(done, rounds)}{cause_in(log)}",
                 hint=f"less {log}; submit it again: the run continues after its last round",
             )
-        return run.adapter(rounds).digest
+        return run.adapter(done).digest
     finally:
         run.close()
 

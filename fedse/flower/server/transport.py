@@ -30,6 +30,8 @@ from fedse.store.run import Run
 
 # Seconds between two looks for replies and nodes.
 POLL_SECONDS = 1.0
+# Seconds to say whether there is news; a site that is busy for longer is left out of the round.
+NEWS_SECONDS = 60.0
 REVOKED = "its key was revoked"
 
 
@@ -71,15 +73,15 @@ class GridAsk:
     ) -> Iterator[Delivery]:
         """What these members answer, as it comes."""
         content, train = request_content(question.model_dump(mode="json"), body), question.trains
-        out, most = {*self._members} - {*of}, KINDS[question.kind].up(self._sizes)
-        asking, well = self._begin(out, train=train), set[str]()
+        out, well = {*self._members} - {*of}, set[str]()
+        asking = self._begin(out, question)
         while True:
             self._beat()
             yield from self._dismiss_revoked(asking, out, train=train)
             due = asking.due(self._nodes(question.round, out), time.monotonic())
             messages = self._mailbox.send(due, content, round=question.round)
             asking.sent(messages, time.monotonic())
-            for delivery, node in self._read_arrivals(asking, most):
+            for delivery, node in self._read_arrivals(asking, question):
                 if not delivery.fault:
                     well.add(node)
                 yield delivery
@@ -90,21 +92,25 @@ class GridAsk:
         self._late.expect(asking.waiting)
         for node, reason in asking.failures():
             yield undelivered(self._name_of(node), "failed", reason)
-        self._well = frozenset(well)
+        unasked = (self._well or frozenset()) - (asking.well or frozenset())
+        self._well = frozenset(well | unasked)
 
-    def _begin(self, out: set[str], *, train: bool) -> Asking:
+    def _begin(self, out: set[str], question: Question) -> Asking:
         limits, now = self._run.config.aggregate, time.monotonic()
+        brief = NEWS_SECONDS if question.kind == "news" else limits.deadline
+        deadline, before = min(limits.deadline, brief), self._well
+        asked = None if before is None else {n for n in before if self._name_of(n) not in out}
         # The wait for sites to come at all does not use up the time they have to answer.
         join, self._join_seconds = now + self._join_seconds, 0.0
         return Asking(
             begun=now,
-            ends=join + limits.deadline,
+            ends=join + deadline,
             rejoin=limits.rejoin,
-            size=self._size(out, train=train),
-            well=self._well,
+            size=self._size(out, train=question.trains),
+            well=None if asked is None else frozenset(asked),
             join=join,
             needed=limits.min_clients,
-            deadline=limits.deadline,
+            deadline=deadline,
             took=self._took,
         )
 
@@ -131,10 +137,11 @@ class GridAsk:
         seed = self._run.config.run.seed
         return in_order(nodes, {n.key: seed_of(seed, round, n.key) for n in nodes})
 
-    def _read_arrivals(self, asking: Asking, most: int) -> Iterator[tuple[Delivery, str]]:
+    def _read_arrivals(self, asking: Asking, question: Question) -> Iterator[tuple[Delivery, str]]:
         """The answers that settle a node; no more are read than the round needs."""
-        for question, what in self._offences.new().items():
-            if sent := asking.waiting.pop(question, None):
+        most = KINDS[question.kind].up(self._sizes)
+        for message_id, what in self._offences.new().items():
+            if sent := asking.waiting.pop(message_id, None):
                 self._late.expect(asking.answered(sent.node.key, ReplyValue.NOTHING))
                 yield _offence(sent.node, self._name_of(sent.node.key), what), sent.node.key
         for message_id, sent, reply in self._mailbox.replies(asking.waiting):
@@ -145,20 +152,20 @@ class GridAsk:
                 asking.faltered(node, delivery.fault, time.monotonic())
                 continue
             self._took[node] = time.monotonic() - asking.begun
-            self._late.expect(asking.answered(node, self._worth(delivery)))
+            self._late.expect(asking.answered(node, self._worth(delivery, question)))
             self._late.counted(sent.round, node, delivery.adapter or b"")
             yield delivery, node
             if asking.enough():
                 return
 
-    def _worth(self, delivery: Delivery) -> ReplyValue:
+    def _worth(self, delivery: Delivery, question: Question) -> ReplyValue:
         """Only a vote that will count brings a round nearer to its goal."""
         if delivery.fault:
             return ReplyValue.NOTHING
         if delivery.adapter is None:
             return ReplyValue.NO_VOTE
         limits = self._run.config.aggregate
-        if limits.goal:
+        if limits.goal and question.trains:
             returned = travelling_spec(self._run.spec, self._run.config)
             try:
                 parse_adapter(delivery.adapter, returned, limits)

@@ -131,7 +131,7 @@ def _open(config: Config, path: Path) -> Run:
 
 def collect(run: Run, cpu_seconds: float) -> Found:
     """What a finished run found; of a client that joined late, from then on."""
-    rounds, results = run.config.run.rounds, list(run.results())
+    rounds, results = run.config.run.last, list(run.results())
     evals = {round: run.evals(round) for round in range(rounds + 1)}
     played = {record: found for record in RECORDS if (found := _games(run.path, record))}
     return Found(

@@ -44,7 +44,7 @@ def progress_of(jobs: Sequence[Job], root: Path) -> TableProgress:
     """How many experiments have a result, and how many rounds are committed."""
     configs = {key_of(job): job.config for job in jobs}
     finished = {key for key in configs if (root / "found" / f"{key}.json").is_file()}
-    rounds = {key: config.run.rounds for key, config in configs.items()}
+    rounds = {key: config.run.last for key, config in configs.items()}
     committed = {
         key: planned if key in finished else _committed(root / "runs" / key)
         for key, planned in rounds.items()

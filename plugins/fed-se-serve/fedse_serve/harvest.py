@@ -138,6 +138,10 @@ class Service:
             for number in range(one.turns)
         ]
 
+    def has_news(self) -> bool:
+        """Whether a session has a label that no harvest had."""
+        return any(one.success is not None for _, one in _fresh(self, no_beat))
+
     def player(self, encoder: Encoder, beat: Beat) -> Callable[..., list[Trajectory]]:
         """Harvests a round's episodes, called as `rollout` is."""
         return partial(harvest, encoder=encoder, beat=beat)
@@ -243,23 +247,25 @@ def _labelled(
 
 def _choose(service: Service, most: int, encoder: Encoder, beat: Beat) -> list[Harvested]:
     """Sessions that no harvest had, the one labelled first first, as many as there is room for."""
-    records, now = service.records, service.now()
-    taken = {session for (session,) in records.db.execute("SELECT session FROM harvest")}
-    fresh = [
-        (label.since or now, Harvested(session.session, label.success, now))
-        for session, label in _labelled(service, beat, held_out=False)
-        if records.seal.hide(session.session) not in taken
-    ]
     chosen: list[Harvested] = []
     room = most
-    for _, one in sorted(fresh):
-        size = len(_episodes(records, one, encoder, 0))
+    for _, one in sorted(_fresh(service, beat)):
+        size = len(_episodes(service.records, one, encoder, 0))
         if room <= 0:
             break
         if size:
             chosen.append(one)
             room -= size
     return chosen
+
+
+def _fresh(service: Service, beat: Beat) -> Iterator[tuple[float, Harvested]]:
+    """Sessions that no harvest had and that need not be waited for; since when that is so."""
+    records, now = service.records, service.now()
+    taken = {session for (session,) in records.db.execute("SELECT session FROM harvest")}
+    for session, label in _labelled(service, beat, held_out=False):
+        if records.seal.hide(session.session) not in taken:
+            yield label.since or now, Harvested(session.session, label.success, now)
 
 
 def _episodes(records: Records, one: Harvested, encoder: Encoder, round: int) -> list[Trajectory]:

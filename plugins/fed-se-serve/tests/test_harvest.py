@@ -339,3 +339,12 @@ def test_a_held_out_session_that_is_evaluated_on_belongs_to_its_person(tmp_path:
     whose = {e.turns[0].observation: service.subject(e.task) for e in shop.play(record="home")}
     assert whose["c"] == shop.records.marks.person("Bo")
     assert whose["e"] not in (whose["a"], whose["c"])
+
+
+def test_a_label_that_no_harvest_had_is_news(shop: Shop) -> None:
+    shop.serve("waits", ("hello", "hi"))
+    assert not shop.service().has_news()
+    shop.serve("solved", ("hello", "hi"), solved=True)
+    assert shop.service().has_news()
+    shop.play()
+    assert not shop.service().has_news()
