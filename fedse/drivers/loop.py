@@ -40,14 +40,13 @@ def federate(
     rounds, last, stages = run.config.run.rounds, run.config.run.last, stages_of(run.config)
     run.begin(initial_adapter(run.spec, seed=run.config.run.seed))
     ledger = run_ledger(run, clock=clock)
-    begun = run.committed or 0
-    run.emit("run.started", rounds=rounds, committed=begun, clients=len(run.config.clients))
+    begun, clients = run.committed or 0, len(run.config.clients)
+    run.emit("run.started", rounds=rounds, committed=begun, clients=clients)
     for index in run.kept_rounds():
         _export(run, index)
     past = strike_history(run.recent(WINDOW))
     while (done := run.committed or 0) < last:
-        past = _with_pardons(past, run)
-        waiting = OpenRound(run, ask, done + 1, run.adapter(done), past)
+        waiting = OpenRound(run, ask, done + 1, run.adapter(done), _with_pardons(past, run))
         opened = begin(waiting, clock=clock, sleep=sleep)
         if opened is None:
             run.emit("run.stopped", round=done, adapter=waiting.current.digest)

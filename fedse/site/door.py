@@ -46,10 +46,10 @@ def refuse_stale(asked: Asked, rest: Next) -> SiteReply:
 
 def spend_rounds(asked: Asked, rest: Next) -> SiteReply:
     """The site's budget allows the question and is smaller now, unless it was counted before."""
-    question = asked.question
+    question, outbox = asked.question, asked.site.buffer.outbox
     if asked.rules is not None and not asked.is_finished():
         require_left(asked)
-        asked.site.buffer.outbox.note_asked(
+        outbox.note_asked(
             question.experiment, _counted_as(question), question.round, question.adapter
         )
     return rest(asked)
@@ -60,8 +60,9 @@ def require_left(asked: Asked) -> None:
     rules, question, outbox = asked.rules, asked.question, asked.site.buffer.outbox
     if rules is not None:
         require_near(rules, question, outbox.newest(question.experiment))
-        done = outbox.asked(question.experiment, _counted_as(question))
-        require_budget(rules, question, asked.config, done)
+        counted = question.experiment, _counted_as(question)
+        tried, done = outbox.tried(*counted, question.round), outbox.count_asked(*counted)
+        require_budget(rules, question, asked.config, tried=tried, done=done)
 
 
 def _counted_as(question: Question) -> str:

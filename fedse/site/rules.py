@@ -132,17 +132,18 @@ def require_near(policy: SiteRules, question: Question, newest: int | None) -> N
 
 
 def require_budget(
-    policy: SiteRules, question: Question, config: Config, asked: Collection[tuple[int, str]]
+    policy: SiteRules, question: Question, config: Config, *, tried: Collection[str], done: int
 ) -> None:
-    """Something is left for this request; `asked` are the rounds and adapters of its kind so far.
+    """Something is left for this request. `tried` are the adapters of its round so far, and `done`
+    is how many requests of its kind were worked on.
 
     A merged adapter may be tried without some of its votes, as often as the agreed gate does.
     """
-    if (question.round, question.adapter) in asked:
+    if question.adapter in tried:
         return
     gated = 3 + config.gate.liars * (1 + len(config.clients))
     tries = gated if question.kind == "validate" else 1
-    if not policy.earlier_rounds and sum(r == question.round for r, _ in asked) >= tries:
+    if not policy.earlier_rounds and len(tried) >= tries:
         raise RuleRefusal(
             Fault.OTHER_ADAPTER,
             f"asked for round {question.round} with another adapter than before; "
@@ -150,7 +151,7 @@ def require_budget(
         )
     # After the last round the last adapter is measured once more.
     most = policy.max_rounds + (question.kind not in TRAINING)
-    if question.kind != "validate" and len(asked) >= most:
+    if question.kind != "validate" and done >= most:
         raise RuleRefusal(
             Fault.TOO_MANY_ROUNDS,
             f"asked for a round more, max_rounds is {policy.max_rounds} and as many are done",

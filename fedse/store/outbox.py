@@ -140,10 +140,15 @@ class Outbox:
             row = (experiment, kind, round, adapter)
             self._db.execute("INSERT OR IGNORE INTO asked VALUES (?, ?, ?, ?)", row)
 
-    def asked(self, experiment: str, kind: str) -> set[tuple[int, str]]:
-        """The rounds that were worked on, each with the adapter it was asked with."""
-        query = "SELECT round, adapter FROM asked WHERE experiment = ? AND kind = ?"
-        return {(round, adapter) for round, adapter in self._db.execute(query, (experiment, kind))}
+    def tried(self, experiment: str, kind: str, round: int) -> set[str]:
+        """The adapters that the round was worked on with."""
+        query = "SELECT adapter FROM asked WHERE experiment = ? AND kind = ? AND round = ?"
+        return {adapter for (adapter,) in self._db.execute(query, (experiment, kind, round))}
+
+    def count_asked(self, experiment: str, kind: str) -> int:
+        """How often a round was worked on, each adapter counted."""
+        query = "SELECT count(*) FROM asked WHERE experiment = ? AND kind = ?"
+        return int(self._db.execute(query, (experiment, kind)).fetchone()[0])
 
     def newest(self, experiment: str) -> int | None:
         """The highest round there is an answer of in the outbox."""

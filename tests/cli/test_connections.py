@@ -40,7 +40,7 @@ def test_only_what_changes_is_told():
     both = ("north", "south")
     nothing: list[Any] = []
     view = FederationView(
-        "f", "h:1", "", True, now, 0, 3, both, (), nothing, nothing, "", {}, nothing
+        "f", "h:1", "", True, now, 0, 3, None, both, (), nothing, nothing, "", {}, nothing
     )
     for seen in (
         {"north": AWAY, "south": AWAY},

@@ -138,7 +138,7 @@ def test_choices_are_listed_and_guessed() -> None:
 
 def test_values_are_taken_as_typed() -> None:
     told = problems('[run]\nrounds = "3"\nseed = true\n' + ONE_CLIENT)
-    assert 'run.rounds must be a whole number >= 0, got "3"' in told
+    assert 'run.rounds must be a whole number >= 0, or "open", got "3"' in told
     assert "run.seed must be a whole number, got true" in told
 
 

@@ -48,7 +48,7 @@ def said(
     reply = answer(question, b"", site, config, emit=silent, policy=policy)
     assert {file.name for file in home.iterdir()} == before
     assert site.buffer.outbox.newest("toy") is None
-    assert not site.buffer.outbox.asked("toy", "work")
+    assert site.buffer.outbox.count_asked("toy", "work") == 0
     return reply
 
 

@@ -21,7 +21,7 @@ def settings(rounds: str) -> str:
 name = "open"
 rounds = {rounds}
 [schedule]
-every = 5.0
+every = 45.0
 news = 2
 [eval]
 episodes = 0

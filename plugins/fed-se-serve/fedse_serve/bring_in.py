@@ -8,11 +8,13 @@ conversation ended: whoever imports them vouches that they are worth imitating.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedse.agent.calls import Said, made_call, returned, tools_prompt
 from fedse.agent.policy import Dialogue, Message
 from fedse.agent.prompt import Encoder
+from fedse.errors import ConfigError, StoreError, boundary
 from fedse.types import Task, Trajectory, Turn, digest_of
 from fedse_serve.trajectories import NAME
 
@@ -259,3 +261,17 @@ def _reason(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"expected JSON: {error}"
     return f"expected a field {error}" if isinstance(error, KeyError) else str(error)
+
+
+def import_file(file: Path, encoder: Encoder) -> list[Trajectory]:
+    """The conversations in a file; one with any other line is refused."""
+    with boundary(StoreError, f"environment 'service': imports = {str(file)!r}"):
+        # Not splitlines: JSON may hold other ends of lines as they are.
+        found = import_logs(file.read_text(encoding="utf-8").split("\n"), encoder)
+    if found.refused:
+        raise ConfigError(
+            f"{file} has {len(found.refused)} lines that are no conversations, the first: "
+            f"{found.refused[0]}",
+            hint="one JSON object a line: messages in OpenAI's chat format, or resourceSpans",
+        )
+    return [*found.episodes]

@@ -23,12 +23,12 @@ from typing import Literal, NamedTuple
 from fedse.agent.policy import Beat, Policy, no_beat
 from fedse.agent.prompt import Encoder
 from fedse.envs.base import EnvFactory, Step
-from fedse.errors import ConfigError, EnvError, StoreError, boundary
+from fedse.errors import ConfigError, EnvError
 from fedse.method.progress import GamesProgress, untold
 from fedse.method.rollout import Game
 from fedse.store.buffer_key import seal_beside
 from fedse.types import Clock, Split, Task, Trajectory, digest_of
-from fedse_serve.bring_in import import_logs
+from fedse_serve.bring_in import import_file
 from fedse_serve.labels import Label, label_of
 from fedse_serve.marks import TASK_LENGTH
 from fedse_serve.records import Records, open_records
@@ -91,18 +91,7 @@ class Service:
 
     def imported(self, encoder: Encoder) -> list[Trajectory]:
         """The demonstrations in the file that the option `imports` names, if it names one."""
-        if self._imports is None:
-            return []
-        with boundary(StoreError, f"environment 'service': imports = {str(self._imports)!r}"):
-            # Not splitlines: JSON may hold other ends of lines as they are.
-            found = import_logs(self._imports.read_text(encoding="utf-8").split("\n"), encoder)
-        if found.refused:
-            raise ConfigError(
-                f"{self._imports} has {len(found.refused)} lines that are no conversations, the "
-                f"first: {found.refused[0]}",
-                hint="one JSON object a line: messages in OpenAI's chat format, or resourceSpans",
-            )
-        return [*found.episodes]
+        return import_file(self._imports, encoder) if self._imports else []
 
     def tasks(self, split: Split) -> Sequence[Task]:
         return [Task(env=NAME, id=f"{split}-{place}", split=split) for place in range(PLACES)]
