@@ -111,7 +111,7 @@ def test_rounds_begin_exactly_when_they_should(
 EVENTS = ("run.started", "round.waiting", "round.started", "answer.received", "round.committed")
 
 
-@pytest.mark.parametrize("schedule", [{"every": 100.0}, {"at": ["12:05"]}])
+@pytest.mark.parametrize("schedule", [{"every": 100.0}, {"at": ["12:05", "12:10", "12:30"]}])
 @pytest.mark.parametrize("round", range(4))
 @pytest.mark.parametrize("event", EVENTS)
 def test_a_kill_changes_no_time(tmp_path: Path, event: str, round: int, schedule: Any):
@@ -123,6 +123,19 @@ def test_a_kill_changes_no_time(tmp_path: Path, event: str, round: int, schedule
     except KeyboardInterrupt:
         cut.run(rounds=99)
     assert cut.began == whole.began
+
+
+@pytest.mark.parametrize("event", ["round.started", "answer.received", "round.committed"])
+def test_a_server_that_was_down_for_a_part_of_a_round_keeps_the_time_of_the_next(
+    tmp_path: Path, event: str
+):
+    scene = Scene(tmp_path, takes=30.0, run={"rounds": 3}, schedule={"every": 100.0})
+    with pytest.raises(KeyboardInterrupt):
+        scene.run(rounds=99, kill=lambda *now: now == (event, 2))
+    scene.now += 20.0
+    scene.run(rounds=99)
+    began = {round: at - NOON for round, at in scene.began.items()}
+    assert began == {1: 0.0, 2: began[2], 3: 200.0}
 
 
 def test_a_time_that_was_missed_is_made_up_for_once(tmp_path: Path):
