@@ -219,9 +219,7 @@ class Config(Section):
 
     def arc_in(self, round: int) -> Arc:
         """How the learning rate falls in this round; it follows from the settings alone."""
-        # Without an end there is no arc over all rounds, so those to come do not matter.
-        last = round if self.run.open else max(self.run.last, round)
-        return arc_of([self.train_in(index) for index in range(1, last + 1)], round)
+        return arc_of(self.train_in, round, last=max(self.run.last, round))
 
     def agreed_digest(self) -> str:
         """Digest of everything that all members must agree on.

@@ -126,17 +126,18 @@ def warm_training(train: TrainSection, warm: WarmstartSection) -> TrainSection:
     return train.model_copy(update={**exact, **own})
 
 
-def arc_of(trainings: Sequence[TrainSection], round: int) -> Arc:
-    """The part of the learning rate's cosine that `round` covers; `trainings` are all rounds'.
+def arc_of(train_in: Callable[[int], TrainSection], round: int, *, last: int) -> Arc:
+    """The part of the learning rate's cosine that `round` covers; `train_in` tells of each round.
 
     Over the whole run, a round's part is as long as its share of the optimiser steps, or of the
     upper bounds on them. Where a round has neither, all rounds have equal parts.
     """
-    own = trainings[round - 1]
+    own = train_in(round)
     if own.schedule == "round":
         return Arc()
     if own.schedule == "constant":
         return LEVEL
+    trainings = [train_in(index) for index in range(1, last + 1)]
     known = [training.steps or training.max_steps for training in trainings]
     lengths = [length or 1 for length in known] if all(known) else [1] * len(known)
     return Arc(sum(lengths[: round - 1]), lengths[round - 1], sum(lengths))

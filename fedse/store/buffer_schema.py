@@ -151,6 +151,10 @@ CREATE TABLE IF NOT EXISTS exported_task (
   PRIMARY KEY (number, env, task)
 ) STRICT;
 """
+KEPT_ADAPTERS = (
+    "CREATE INDEX IF NOT EXISTS outbox_kept ON outbox (experiment, round) WHERE adapter IS NOT NULL"
+)
+"""Finds the few answers that still have their adapter. Older versions can do without it."""
 STATEMENTS = [statement for statement in SCHEMA.split(";") if statement.strip()]
 """One by one: a script would end the transaction it is run in."""
 REBUILT = {"trajectory": 3, "played": 3, "part": 3, "outbox": 5}
@@ -194,6 +198,7 @@ def open_file(path: Path) -> Database:
     if version != SCHEMA_VERSION:  # setting it is a write even if nothing changes
         with transaction(db):
             _bring_up_to_date(db)
+    db.execute(KEPT_ADAPTERS)
     return db
 
 

@@ -216,7 +216,7 @@ class Outbox:
     def kept_votes(self, experiment: str) -> list[KeptVote]:
         """The answers of the experiment whose adapters are here, the newest first."""
         rows = self._db.execute(
-            "SELECT round, length(adapter) FROM outbox WHERE experiment = ? AND adapter NOT NULL"
+            "SELECT round, length(adapter) FROM outbox WHERE experiment = ? AND adapter IS NOT NULL"
             " UNION ALL SELECT round, sum(length(body)) FROM sent_piece WHERE experiment = ?"
             " GROUP BY round ORDER BY 1 DESC",
             (experiment, experiment),
