@@ -20,6 +20,8 @@ TOTALS = (
     "SELECT sum(invalid_calls), sum(error != ''), sum(refused), sum(asked), sum(sampled_tokens),"
     " max(seconds), count(DISTINCT adapter) FROM turn WHERE session = ?"
 )
+LEDGER_SECONDS = 0.001
+"""To which the ledger, which says when a trial began, rounds its times."""
 LIMIT_SESSIONS = 1000
 """Of the present adapter, the newest before the trial, by which long and slow are known."""
 
@@ -35,7 +37,7 @@ def trial_so_far(
     records: Records, candidate: Candidate, settings: ServiceSettings, *, now: float
 ) -> Decision:
     """The decision about the candidate at `now`."""
-    began = candidate.began if candidate.began is not None else now
+    began = candidate.began - LEDGER_SECONDS if candidate.began is not None else now
     limits = limits_before(records, settings, began)
     seen = [
         event

@@ -42,7 +42,7 @@ least = 20
 
 
 class Time:
-    now = 1_000_000.0
+    now = 1_000_000.0006
 
     def __call__(self) -> float:
         return self.now
@@ -54,7 +54,9 @@ def adapter_of(seed: int, *, scale: float = 1.0) -> Adapter:
     return Adapter(spec, initial_adapter(spec, seed=0).vector + noise)
 
 
-def trial(tmp_path: Path, solved: Callable[[str], bool], *, sessions: int) -> tuple[Service, Any]:
+def trial(
+    tmp_path: Path, solved: Callable[[str], bool], *, sessions: int, pause: float = 60.0
+) -> tuple[Service, Any]:
     """A service of one adapter, and another that is tried in so many sessions."""
     first = export_adapter(adapter_of(1), tmp_path / "first")
     other = export_adapter(adapter_of(2), tmp_path / "other")
@@ -73,7 +75,7 @@ def trial(tmp_path: Path, solved: Callable[[str], bool], *, sessions: int) -> tu
                     for _ in range(2):
                         await service.look_at_trial()
                     for number in range(sessions):
-                        time.now += 60
+                        time.now += pause
                         await one_session(client, f"s{number}", solved)
                         if number % 10 == 9:
                             await service.look_at_trial()
@@ -111,6 +113,11 @@ def test_an_adapter_that_does_better_is_promoted(tmp_path: Path) -> None:
     _, status = trial(tmp_path, lambda arm: arm == "canary", sessions=120)
     assert status.current == adapter_of(2).digest
     assert status.moves[-1].move.kind == "promoted"
+
+
+def test_a_session_of_the_moment_at_which_a_trial_begins_counts(tmp_path: Path) -> None:
+    _, status = trial(tmp_path, lambda arm: True, sessions=8, pause=0.0)
+    assert sum(status.decision.ended.values()) == 8
 
 
 def test_status_counts_sessions_by_day_and_adapter(tmp_path: Path) -> None:
