@@ -32,6 +32,17 @@ def days_of(found: LiveDemo) -> dict[str, str]:
     return days
 
 
+def adapters_of(found: LiveDemo) -> dict[str, dict[str, str]]:
+    """Day -> adapter -> the customers it served, as in `days_of`."""
+    days: dict[str, dict[str, str]] = {}
+    for done in found.days:
+        by_adapter = days.setdefault(str(done.day), {})
+        for visit in done.visits:
+            name = visit.adapter[:12]
+            by_adapter[name] = by_adapter.get(name, "") + "01"[visit.solved]
+    return days
+
+
 def moves_of(found: LiveDemo) -> dict[str, list[str]]:
     """Shop -> what happened to adapters there."""
     return {
@@ -64,7 +75,8 @@ def main() -> None:
             folder = args.out / f"{arm.split()[0]}-{seed}-{int(time.time())}"
             folder.mkdir(parents=True)
             found = asyncio.run(live_demo(folder, base=args.base, seed=seed, tell=_tell, how=how))
-            runs.append({"seed": seed, "days": days_of(found), "moves": moves_of(found)})
+            told = {"days": days_of(found), "adapters": adapters_of(found)}
+            runs.append({"seed": seed, **told, "moves": moves_of(found)})
             differences = {name: last_against_first(done) for name, done in kept.items() if done}
             whole = {"base": args.base, "last_minus_first_day": differences, "runs": kept}
             args.result.write_text(json.dumps(whole, indent=1) + "\n")
