@@ -11,6 +11,7 @@ from tests.needs import needs
 needs("flwr")
 
 from fedse.cli.app import start
+from fedse.config.file import parse_config
 from fedse.federation.folder import open_federation
 
 GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "run-a-federation.md"
@@ -31,7 +32,7 @@ def test_the_guide_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.chdir(tmp_path)
-    (experiment,) = blocks("toml")
+    experiment, _ = blocks("toml")
     Path("clinics.toml").write_text(experiment)
     lines = [line for block in blocks("bash") for line in block.splitlines()]
     assert set(lines) >= SERVE
@@ -50,3 +51,11 @@ def test_the_guide_runs(
         name: m.state for name, m in open_federation(Path("federation")).sites.members.items()
     }
     assert states == {"north": "revoked", "south": "invited"}
+
+
+def test_the_federation_without_an_end_is_an_experiment():
+    experiment, without_end = blocks("toml")
+    clients = experiment[experiment.index("[[clients]]") :]
+    config = parse_config(without_end + clients, "the guide")
+    assert config.run.open
+    assert config.schedule.news == 2
