@@ -37,6 +37,7 @@ from .config.judging import PersonalSection as PersonalSection
 from .config.judging import SplitsSection as SplitsSection
 from .config.privacy import PrivacySection as PrivacySection
 from .config.redaction import RedactSection as RedactSection
+from .config.schedule import ScheduleSection as ScheduleSection
 from .config.schema import BufferSection as BufferSection
 from .config.schema import ClientSection as ClientSection
 from .config.schema import Config as Config
