@@ -33,10 +33,8 @@ def note_audit(home: Path, client: str, audit: AuditEntry | None, *, clock: Cloc
     """The audit, if there was one, has its line; that of one answer has one."""
     if audit is None:
         return
-    ledger, facts = (
-        Ledger(home, role="client", name=client, clock=clock),
-        audit.model_dump(mode="json"),
-    )
+    ledger = Ledger(home, role="client", name=client, clock=clock)
+    facts = audit.model_dump(mode="json")
     if audit.request is None:
         ledger.append("audited", facts)
     else:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -16,6 +16,13 @@ from fedse.protocol import SiteReply
 from fedse.store.database import Database, damaged, names_of, open_database, parse_row
 from fedse.store.outbox import TRAIN
 from fedse.types import ClientStats
+
+
+class AnsweredRequest(NamedTuple):
+    """A row of the outbox, without its answer."""
+
+    key: OutboxKey
+    kind: str
 
 
 def committed_rounds(database: Path) -> dict[int, RoundResult]:
@@ -37,34 +44,38 @@ def granted_pardons(database: Path) -> dict[tuple[str, int], PardonEntry]:
 def outbox_answers(database: Path) -> Iterator[AnswerEntry]:
     """The finished answers in a buffer, the oldest round first; one adapter in memory at a time."""
     listed = "SELECT experiment, round, request, {kind} FROM outbox ORDER BY round, {kind}"
-    for experiment, round, request, asked in _rows(database, listed):
-        yield from _answers(database, (str(experiment), int(round), str(request)), asked)
+    for row in _rows(database, listed):
+        yield from answers_to(database, _request(*row))
 
 
-def newest_answers(database: Path) -> Iterator[AnswerEntry]:
-    """The same, but the one that was finished last first, and only what is asked for is read."""
+def newest_requests(database: Path) -> Iterator[AnsweredRequest]:
+    """What was answered, the last one first; only what is asked for is read."""
     query = (
-        "SELECT rowid, experiment, round, request, {kind} FROM outbox WHERE rowid < ?"
+        "SELECT experiment, round, request, {kind}, rowid FROM outbox WHERE rowid < ?"
         " ORDER BY rowid DESC LIMIT 16"
     )
     before = sys.maxsize
     while page := _rows(database, query, (before,)):
-        for before, experiment, round, request, asked in page:  # noqa: B007 (the last one counts)
-            yield from _answers(database, (str(experiment), int(round), str(request)), asked)
+        yield from (_request(*row[:-1]) for row in page)
+        before = page[-1][-1]
 
 
-def _answers(database: Path, key: OutboxKey, asked: str) -> Iterator[AnswerEntry]:
+def answers_to(database: Path, asked: AnsweredRequest) -> Iterator[AnswerEntry]:
     """The answer to a request, unless it is gone by now."""
     query = "SELECT stats, adapter FROM outbox WHERE (experiment, round, request) = (?, ?, ?)"
-    for stats, adapter in _rows(database, query, key):
+    for stats, adapter in _rows(database, query, asked.key):
         reply = SiteReply(parse_row(ClientStats, stats, database), adapter)
         try:
-            entry = answer_entry(key, reply, received=None, bytes_down=None)
+            entry = answer_entry(asked.key, reply, received=None, bytes_down=None)
         except ValidationError as error:
-            raise damaged(database, f"the answer of round {key[1]}") from error
-        is_whole = adapter is not None or asked != TRAIN
-        described = {} if is_whole else _described(database, key)
+            raise damaged(database, f"the answer of round {asked.key[1]}") from error
+        is_whole = adapter is not None or asked.kind != TRAIN
+        described = {} if is_whole else _described(database, asked.key)
         yield entry.model_copy(update=described)
+
+
+def _request(experiment: object, round: int, request: object, kind: str) -> AnsweredRequest:
+    return AnsweredRequest((str(experiment), int(round), str(request)), kind)
 
 
 def erasure_marks(database: Path) -> set[str]:

@@ -15,7 +15,7 @@ from fedse.committed import RoundResult
 from fedse.config.file import dump_config
 from fedse.errors import StoreError
 from fedse.ledger.chain import FILE, Entry, examine_recent
-from fedse.ledger.databases import newest_answers, outbox_rounds
+from fedse.ledger.databases import answers_to, newest_requests, outbox_rounds
 from fedse.ledger.entries import (
     AnswerEntry,
     ForgottenEntry,
@@ -94,7 +94,7 @@ def note_answer(home: Path, client: str, answer: AnswerEntry, *, fresh: bool, cl
         _append(ledger, "answered", earlier.model_copy(update=RECOVERED))
     if fresh:
         _append(ledger, "answered", answer)
-    elif not _is_recorded(ledger, answer):
+    elif (told := _told(ledger, answer.key)) is None or told.sent != answer.sent:
         _append(ledger, "answered", answer.model_copy(update=RECOVERED))
     else:
         again = answer.model_dump(include=set(ResentEntry.model_fields))
@@ -106,15 +106,15 @@ def _unrecorded_answers(ledger: Ledger, buffer: Path, now: OutboxKey) -> list[An
 
     They are the newest ones: whoever writes a line first writes those that a crash prevented.
     """
-    others = (answer for answer in newest_answers(buffer) if answer.key != now)
-    lacking = [*takewhile(lambda answer: not _is_recorded(ledger, answer), others)]
-    return lacking[::-1]
+    others = (asked for asked in newest_requests(buffer) if asked.key != now)
+    lacking = [*takewhile(lambda asked: _told(ledger, asked.key) is None, others)]
+    return [answer for asked in reversed(lacking) for answer in answers_to(buffer, asked)]
 
 
-def _is_recorded(ledger: Ledger, answer: AnswerEntry) -> bool:
-    """Whether the newest line about the request says what was answered."""
-    line = ledger.last("answered", naming=answer.request, where=partial(_is_about, answer.key))
-    return line is not None and AnswerEntry.model_validate(line.facts).sent == answer.sent
+def _told(ledger: Ledger, key: OutboxKey) -> AnswerEntry | None:
+    """What the newest line about a request says."""
+    line = ledger.last("answered", naming=key[-1], where=partial(_is_about, key))
+    return AnswerEntry.model_validate(line.facts) if line else None
 
 
 def _is_about(key: OutboxKey, line: Entry) -> bool:

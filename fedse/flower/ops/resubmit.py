@@ -158,7 +158,8 @@ def progress_of(run_dir: Path) -> Progress:
 def _last_of(log: Path) -> str:
     """The newest event about the beginning or the end of a run."""
     ends = ['"run.finished"', '"run.stopped"', '"run.started"']
-    return next(iter([e["event"] for e in read_events(log, ends)][-1:]), "")
+    found = [str(event["event"]) for event in read_events(log, ends)]
+    return found[-1] if found else ""
 
 
 def _note(flower: Flower, run_dir: Path, event: str, **facts: str | int) -> None:
