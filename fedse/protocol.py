@@ -16,11 +16,16 @@ UNNAMED = -1
 
 SumStage = Literal["shares", "masked", "survivors", "unmask"]
 """The stages of a secure sum after the first, in which keys are sent in place of an adapter."""
-Kind = Literal["train", "evaluate", "validate", "news", SumStage]
+Kind = Literal["train", "evaluate", "validate", "news", "agree", SumStage]
 """train: play, learn and vote. evaluate: measure without learning. validate: play the games that
-decide whether an adapter is accepted. news: say whether there is something new to learn from."""
+decide whether an adapter is accepted. news: say whether there is something new to learn from.
+agree: say whether the amendment beside the question is accepted."""
 NEWS = b"\x01"
 """The answer of a site that has something new; one that has nothing answers nothing."""
+YES = b"\x01"
+"""The answer of a site that has accepted an amendment; one that has not answers nothing."""
+LONGEST_AGREEMENT = 256 * 1024
+"""Bytes of a signed amendment."""
 SUM_STAGES = frozenset(get_args(SumStage))
 
 
@@ -66,6 +71,10 @@ def _message(sizes: Sizes) -> int:
     return 4096 + 1024 * sizes.members + 160 * sizes.members**2
 
 
+def _agreement(sizes: Sizes) -> int:
+    return LONGEST_AGREEMENT
+
+
 def _nothing(sizes: Sizes) -> int:
     return 0
 
@@ -86,6 +95,7 @@ KINDS: Mapping[Kind, KindSizes] = {
     "evaluate": KindSizes(down=_adapter, up=_nothing),
     "validate": KindSizes(down=_adapter, up=_nothing),
     "news": KindSizes(down=_nothing, up=_one_byte),
+    "agree": KindSizes(down=_agreement, up=_one_byte),
     "shares": KindSizes(down=_message, up=_message),
     "masked": KindSizes(down=_message, up=_adapter),
     "survivors": KindSizes(down=_message, up=_message),

@@ -128,6 +128,7 @@ EVENTS = {
     "train.started": "fine-tuning on `lessons` episodes begins",
     "upload.started": "the reply is about to be sent",
     "site.opening": "a client's model and environment are about to be loaded",
+    "agreement.proposed": "an amendment came that waits for the consent of the site's owner",
     "site.paused": "the site's owner paused it, so it answers without a vote",
     "site.spent": "the site's privacy budget allows no further adapter, so it has no vote",
     "site.vetoed": "the site does not train from this adapter; see `veto_drop`",

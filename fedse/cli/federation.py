@@ -12,6 +12,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from fedse.api.engines import fan_out
+from fedse.cli.agreement import amend
 from fedse.cli.connections import connections_told, enrolment_lines, sites_now
 from fedse.cli.console import shown
 from fedse.cli.coordinator_keys import effect, expiries, pardon, renew
@@ -152,6 +153,7 @@ def revoke(site: SiteName, /, *, dir_: Folder = HERE) -> None:
 
 app.command(renew)
 app.command(pardon)
+app.command(amend)
 
 
 @app.command

@@ -39,6 +39,10 @@ def status_lines(view: FederationView) -> Iterator[str]:
     yield f"round {out_of(view.round, view.rounds)}"
     if view.serving:
         yield view.waiting
+    for one in view.agreements:
+        waits = f"; waits for {', '.join(one['lacking'])}" if one["lacking"] else ""
+        by = ", ".join(one["accepted"]) or "nobody yet"
+        yield f"agreement {one['number']}, from round {one['since']} on: accepted by {by}{waits}"
     for site in view.sites:
         doing = f"  {presence_text(site.now, now=view.time):<34}" if view.serving else ""
         yield f"  {site.name:<16}  {site.state:<12}{doing}  {site.last or '-'}"

@@ -16,6 +16,7 @@ from fedse.config.schema import Config
 from fedse.errors import StoreError, boundary
 from fedse.ledger.chain import FILE as LEDGER
 from fedse.stats.rates import micro, rates
+from fedse.store.agreements import amendments_of
 from fedse.store.next_round import NextRound, read_next
 from fedse.store.run import Pardon
 from fedse.store.run_folder import open_run
@@ -82,6 +83,8 @@ class FederationView(NamedTuple):
     sites: tuple[SiteView, ...]
     quarantined: list[str]
     last_rounds: list[dict[str, Any]]
+    agreements: list[dict[str, Any]]
+    """The amendments that hold or will, each with who has accepted it and who has not."""
     ledger: str
     certificates: dict[str, dict[str, Any]]
     warnings: list[str]
@@ -159,6 +162,7 @@ def view_of(
         sites=tuple(_sites(done, members, seen, now)),
         quarantined=done.out,
         last_rounds=[_round(one, done) for one in reversed(done.results[-LAST_ROUNDS:])],
+        agreements=amendments_of(federation.run, done.round + 1),
         ledger=ledger_head(federation.run / LEDGER),
         certificates={
             one.name: {"ends": one.ends, "days_left": one.days_left(now)}

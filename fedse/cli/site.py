@@ -14,6 +14,7 @@ from cyclopts import App, Parameter
 
 from fedse.adapters.base import spec_of
 from fedse.aggregate.factors import travelling_spec
+from fedse.cli.agreement import agreement
 from fedse.cli.display import Json
 from fedse.cli.federation_options import require_flower, require_flower_and_model
 from fedse.cli.site_options import HERE, HomeOption, opened
@@ -69,6 +70,9 @@ def join(
     print(f"rules    {made.policy}  (yours to change)")
     print(f"send     {home / 'enrolment.json'} to the coordinator")
     print(f"next     fedse site preview --home {home}")
+
+
+app.command(agreement)
 
 
 @app.command

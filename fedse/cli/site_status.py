@@ -27,6 +27,8 @@ def status(*, home: HomeOption = HERE, json: Json = False) -> None:
         print(f"server   {state.line or 'unknown'}")
         print(f"let in   {'yes' if state.let_in else 'not yet: is the site enrolled?'}")
         print(f"paused   {'yes' if state.paused else 'no'}")
+        for number in state.proposed:
+            print(f"consent  agreement {number} waits for you: fedse site agreement --home {home}")
     if not state.worker:
         raise RunError(
             f"the site in {home} is not taking part: its worker is not running",

@@ -232,9 +232,16 @@ class Config(Section):
 
     @cached_property
     def _agreed(self) -> str:
-        changed = self.model_dump(
+        changed = self.agreed_settings(defaults=False)
+        # Of a section in which only a member's own settings were changed, nothing is left.
+        shared = {name: section for name, section in changed.items() if section}
+        return digest_of([PROTOCOL, shared, sorted(client.name for client in self.clients)])
+
+    def agreed_settings(self, *, defaults: bool) -> dict[str, Any]:
+        """What all members must agree on besides their names, with or without the defaults."""
+        return self.model_dump(
             mode="json",
-            exclude_defaults=True,
+            exclude_defaults=not defaults,
             exclude={
                 "clients": True,
                 **dict.fromkeys(OWN_SECTIONS, True),
@@ -243,6 +250,3 @@ class Config(Section):
                 "buffer": {"keep_played"},
             },
         )
-        # Of a section in which only a member's own settings were changed, nothing is left.
-        shared = {name: section for name, section in changed.items() if section}
-        return digest_of([PROTOCOL, shared, sorted(client.name for client in self.clients)])

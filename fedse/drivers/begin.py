@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from fedse.aggregate.quarantine import quarantined
 from fedse.config.schedule import MINUTE, ScheduleSection
 from fedse.drivers.collecting import announce
+from fedse.drivers.consent import with_consent
 from fedse.drivers.round import OpenRound
 from fedse.errors import RunError
 from fedse.method.site import Answer
@@ -29,6 +30,7 @@ def begin(r: OpenRound, *, clock: Clock, sleep: Sleep) -> OpenRound | None:
     run, schedule = r.run, r.run.config.schedule
     planned = _planned(r, now=clock())
     while _waited(run, planned, clock=clock, sleep=sleep):
+        r = with_consent(r, clock=clock)
         if schedule == ScheduleSection():
             return r
         if len(planned.having) < schedule.news:
@@ -94,7 +96,7 @@ def _with_news(r: OpenRound, before: NextRound, *, now: float) -> NextRound:
     """The plan after all sites that may take part were asked whether they have news."""
     config = r.run.config
     out = quarantined(r.past, config.members, limit=config.aggregate.strikes)
-    asked, told = [name for name in r.expected if name not in out], dict[str, bool]()
+    told, asked = dict[str, bool](), [n for n in r.expected if n not in out and n not in r.out]
     for delivery in r.ask(r.question("news", r.current), b"", of=asked):
         if delivery.client in asked and not delivery.exclusion:
             told.setdefault(delivery.client, delivery.adapter == NEWS)

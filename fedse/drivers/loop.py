@@ -14,6 +14,7 @@ from fedse.aggregate.quarantine import WINDOW, StrikeHistory, quarantined, strik
 from fedse.committed import RoundResult
 from fedse.drivers.begin import Sleep, begin, put_off
 from fedse.drivers.collecting import exclusion_of, forget_inbox
+from fedse.drivers.consent import is_amended
 from fedse.drivers.round import OpenRound
 from fedse.drivers.stages import record_evaluation, stages_of, too_few
 from fedse.ledger.record import note_end, note_round, run_ledger
@@ -26,26 +27,21 @@ from fedse.types import Adapter, Clock
 
 
 def federate(
-    run: Run,
-    ask: Ask,
-    *,
-    clock: Clock,
-    timer: Clock = time.monotonic,
-    sleep: Sleep = time.sleep,
+    run: Run, ask: Ask, *, clock: Clock, timer: Clock = time.monotonic, sleep: Sleep = time.sleep
 ) -> Adapter:
-    """All rounds are committed, or somebody wanted the run to stop; the newest global adapter.
+    """All rounds are committed, or the run was to stop or `is_amended`; the newest global adapter.
 
-    Goes on where it was stopped.
+    Goes on where it was stopped. A run that is amended has to be opened again.
     """
     rounds, last, stages = run.config.run.rounds, run.config.run.last, stages_of(run.config)
     run.begin(initial_adapter(run.spec, seed=run.config.run.seed))
     ledger = run_ledger(run, clock=clock)
-    begun, clients = run.committed or 0, len(run.config.clients)
-    run.emit("run.started", rounds=rounds, committed=begun, clients=clients)
+    clients = len(run.config.clients)
+    run.emit("run.started", rounds=rounds, committed=run.committed or 0, clients=clients)
     for index in run.kept_rounds():
         _export(run, index)
     past = strike_history(run.recent(WINDOW))
-    while (done := run.committed or 0) < last:
+    while (done := run.committed or 0) < last and not is_amended(run):
         waiting = OpenRound(run, ask, done + 1, run.adapter(done), _with_pardons(past, run))
         opened = begin(waiting, clock=clock, sleep=sleep)
         if opened is None:
@@ -60,11 +56,12 @@ def federate(
         result = closed.result()
         _commit(run, ledger, result.model_copy(update={"seconds": timer() - started}))
         past = past.after(result)
-    final = run.adapter(last)
-    _measure_last(OpenRound(run, ask, last + 1, final, _with_pardons(past, run)))
-    note_end(ledger, last, final.digest)
-    run.emit("run.finished", rounds=rounds, adapter=final.digest)
-    return final
+    final = OpenRound(run, ask, done + 1, run.adapter(done), _with_pardons(past, run))
+    if not is_amended(run):
+        _measure_last(final)
+        note_end(ledger, done, final.current.digest)
+        run.emit("run.finished", rounds=rounds, adapter=final.current.digest)
+    return final.current
 
 
 def _measure_last(r: OpenRound) -> None:

@@ -33,7 +33,7 @@ class OpenRound:
     """The global adapter that the round begins with."""
     past: StrikeHistory
     out: Mapping[str, Exclusion] = field(default_factory=dict)
-    """Sites in quarantine, which are asked nothing."""
+    """Sites that are asked nothing: in quarantine, or not agreed to what holds now."""
     news: frozenset[str] | None = None
     """The sites that have something new, the only ones to be asked; None = all are."""
     answers: Mapping[str, Answer] = field(default_factory=dict)

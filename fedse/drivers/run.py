@@ -3,6 +3,7 @@
 import time
 from contextlib import closing
 
+from fedse.drivers.consent import is_amended
 from fedse.drivers.local import InProcess, worker_pool
 from fedse.drivers.loop import federate
 from fedse.drivers.pooled import Pooled
@@ -11,11 +12,21 @@ from fedse.drivers.stages import introduce
 from fedse.drivers.worker_log import LOG, warnings_to
 from fedse.site.open import open_site
 from fedse.store.run import Run
+from fedse.store.run_folder import run_config
 from fedse.types import Adapter, Clock
 
 
 def run_local(run: Run, *, clock: Clock = time.time, open_site: OpenSite = open_site) -> Adapter:
     """The whole experiment on this machine; the final global adapter."""
+    adapter = _run_agreed(run, clock, open_site)
+    while is_amended(run):
+        run.config = run_config(run.path)
+        adapter = _run_agreed(run, clock, open_site)
+    return adapter
+
+
+def _run_agreed(run: Run, clock: Clock, open_site: OpenSite) -> Adapter:
+    """All rounds under one agreement; the newest global adapter."""
     homes = {name: run.path / "clients" / name for name in run.config.members}
     introduce(run.config, run.path, homes)
     if run.config.run.workers == 1 or run.config.buffer.pooled:

@@ -46,9 +46,9 @@ def introduce(config: Config, run: Path, homes: Mapping[str, Path]) -> None:
 
 
 def quarantine(r: OpenRound) -> OpenRound:
-    """Sites in quarantine are known, and each has its reason."""
+    """Sites that are asked nothing are known, also those in quarantine, each with its reason."""
     config = r.run.config
-    out = quarantined(r.past, config.members, limit=config.aggregate.strikes)
+    out = {**r.out, **quarantined(r.past, config.members, limit=config.aggregate.strikes)}
     for fault in out.values():
         announce(r, Delivery(fault.client, ClientStats(), exclusion=fault))
     return replace(r, out=out, faults=(*out.values(), *r.faults))

@@ -6,17 +6,17 @@ Created complete or not at all; nothing is started here. Readable by its owner o
 import json
 import shutil
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tomlkit
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fedse._version import __version__
-from fedse.config.hardware import OWN_SECTIONS
+from fedse.config.agreement import offered_settings
 from fedse.config.schema import Config
 from fedse.errors import ConfigError, StoreError, boundary
 from fedse.federation.enrolment import (
@@ -30,12 +30,13 @@ from fedse.federation.enrolment import (
     with_revocation,
     write_list,
 )
-from fedse.federation.invite import Invite, fingerprint, public_hex, write_invite
+from fedse.federation.invite import Invite, write_invite
 from fedse.federation.keys import AUTHORITY_KEY, Identity, make_identity
 from fedse.federation.nginx import nginx_config
+from fedse.signed import fingerprint, public_hex
 from fedse.store.files import OWNER_ONLY, from_backup, write_durably
 from fedse.store.lock import one_command
-from fedse.store.run_folder import create_run, open_run
+from fedse.store.run_folder import create_run, newest_config, open_run
 from fedse.types import Record
 
 CARD, LIST, RUN, KEYS, SIGNING = (
@@ -50,12 +51,6 @@ LIST_SECONDS = 10.0
 CERTIFICATE_DAYS = 365
 # Sites trust this authority for as long; only an invitation can bring them another.
 AUTHORITY_DAYS = 3650
-# No site learns or adopts another site's machine settings.
-OWN_OR_LOCAL: Mapping[str, Any] = {
-    "clients": True,
-    "model": {"base"},
-    **dict.fromkeys(OWN_SECTIONS, True),
-}
 
 
 class Card(Record):
@@ -127,16 +122,20 @@ def create(
         create_run(path, config, given=given, name=RUN, now=now, clock=clock).close()
         sites = tuple(client.name for client in config.clients)
         write_list(path / LIST, first_list(card.name, sites))
-        text = nginx_config(
-            path, host=card.host, port=card.port, link_port=card.link_port, sites=len(sites)
-        )
-        write_durably(path / "nginx.conf", text.encode())
+        write_nginx(Federation(path, card), sites=len(sites))
         card = card.model_copy(update={"fingerprint": fingerprint(public_hex(key))})
         write_durably(path / CARD, tomlkit.dumps(card.model_dump(mode="json")).encode())
     except BaseException:
         shutil.rmtree(path)
         raise
     return Federation(path, card)
+
+
+def write_nginx(federation: Federation, *, sites: int) -> None:
+    """The proxy's configuration has room for so many sites."""
+    path, card = federation
+    text = nginx_config(path, host=card.host, port=card.port, link_port=card.link_port, sites=sites)
+    write_durably(path / "nginx.conf", text.encode())
 
 
 def _make_keys(folder: Path, host: str, now: datetime) -> Ed25519PrivateKey:
@@ -169,10 +168,10 @@ def invite(federation: Federation, site: str, *, nonce: str, now: int, hours: fl
     """A file for `site` is signed, and its number is on the list."""
     path, card = federation
     expires = now + round(hours * 3600)
-    key = _signing_key(federation)
+    key = signing_key(federation)
     run = open_run(federation.run, clock=lambda: float(now))
     run.close()
-    config = run.config
+    config = newest_config(federation.run)
     invitation = Invite(
         fedse=__version__,
         federation=card.name,
@@ -181,9 +180,7 @@ def invite(federation: Federation, site: str, *, nonce: str, now: int, hours: fl
         members=tuple(sorted(client.name for client in config.clients)),
         server=f"{card.host}:{card.port}",
         ca=federation.identity.ca.read_text(),
-        settings=config.model_dump(
-            mode="json", exclude=dict(OWN_OR_LOCAL), exclude_none=True, exclude_defaults=True
-        ),
+        settings=offered_settings(config),
         agreed=config.agreed_digest(),
         spec=run.spec.identity,
         base=run.spec.base,
@@ -201,7 +198,7 @@ def invite(federation: Federation, site: str, *, nonce: str, now: int, hours: fl
     return file
 
 
-def _signing_key(federation: Federation) -> Ed25519PrivateKey:
+def signing_key(federation: Federation) -> Ed25519PrivateKey:
     """The key that signs invitations, whose fingerprint the sites are given."""
     file, expected = federation.path / KEYS / SIGNING, federation.card.fingerprint
     with boundary(StoreError, f"key {file} is damaged", hint=from_backup(file)):

@@ -13,14 +13,17 @@ from typing import Any, NamedTuple
 import tomlkit
 
 from fedse.adapters.base import is_name, spec_of
-from fedse.config.file import dump_config, load_config, parse_config, with_own_settings
+from fedse.config.agreement import ELSEWHERE, config_of
+from fedse.config.file import dump_config, load_config, with_own_settings
 from fedse.config.hardware import OWN_SECTIONS
 from fedse.config.schema import Config
 from fedse.errors import ConfigError, MachineError, StoreError, boundary
 from fedse.federation.enrolment import request_enrolment
-from fedse.federation.invite import Invite, fingerprint
+from fedse.federation.invite import Invite
 from fedse.federation.keys import NodeKey, make_node_key, read_authority
 from fedse.federation.site_key import require_node_key
+from fedse.signed import fingerprint
+from fedse.site.agreements import LAST, config_in
 from fedse.site.rules import first_rules, read_rules, write_rules
 from fedse.store.files import from_backup, write_durably
 from fedse.types import Record
@@ -50,8 +53,6 @@ personal = false
 """
 BESIDE = ("service",)
 """Sections of site.toml that packages beside fedse read; here they are left alone."""
-# Other sites' environments are not known here, but the schema requires a value.
-ELSEWHERE = "elsewhere"
 
 
 class SiteCard(Record):
@@ -87,36 +88,15 @@ class Home(NamedTuple):
         return self.path / AUTHORITY
 
 
-VARIANTS = (("aggregate", "type"), ("select", "type"), ("train", "loss"))
-"""Settings that may name code of another package."""
-
-
-def _require_entry_points(settings: Mapping[str, Any]) -> None:
-    """No setting names a module: a site does not import what a coordinator names."""
-    for section, key in VARIANTS:
-        name = str(settings.get(section, {}).get(key, ""))
-        if ":" in name:
-            raise ConfigError(
-                f"the invitation sets {section}.{key} = {name!r}, which names a module",
-                hint="ask for an invitation that names an entry point of an installed package",
-            )
-
-
 def agreed_config(
     invite: Invite, *, env: str, options: Mapping[str, Any], base: str | None
 ) -> Config:
     """The experiment as this site will run it; refused unless its digests match."""
-    own = {"name": invite.site, "env": env, "options": dict(options)}
+    client = {"name": invite.site, "env": env, "options": dict(options)}
     others = [{"name": n, "env": ELSEWHERE} for n in invite.members if n != invite.site]
-    model = {**invite.settings.get("model", {}), "base": _whole(base) if base else invite.base}
-    _require_entry_points(invite.settings)
-    raw = {**invite.settings, "model": model, "clients": [own, *others]}
-    config = parse_config(tomlkit.dumps(raw), f"settings in the invitation of {invite.site}")
-    if config.run.name != invite.experiment or config.agreed_digest() != invite.agreed:
-        raise ConfigError(
-            "the invitation's digest does not follow from its settings with this fedse",
-            hint=f"install fedse {invite.fedse}, or ask for a new invitation",
-        )
+    model = {"base": _whole(base) if base else invite.base}
+    own = {"model": model, "clients": [client, *others]}
+    config = config_of(invite, own, f"settings in the invitation of {invite.site}")
     _require_base(
         config,
         invite.spec,
@@ -197,17 +177,18 @@ def open_home(path: Path) -> Home:
     config = load_config(path / EXPERIMENT)
     if own:
         config = with_own_settings(config, path / SITE)
-    if config.agreed_digest() != card.agreed:
+    first, config = config, config_in(path, config, LAST)
+    if first.agreed_digest() != card.agreed:
         raise ConfigError(
             f"{path / EXPERIMENT} is no longer what was agreed",
             hint="undo the change; env, options, base and workers are yours to change here, "
             f"{', '.join(OWN_SECTIONS)} in {path / SITE}",
         )
     _require_base(
-        config,
+        first,
         card.spec,
         missing="the base model is missing",
-        other=f"the base model {config.model.base!r} is not the one agreed on",
+        other=f"the base model {first.model.base!r} is not the one agreed on",
         hint=f"put it back, or set model.base in {path / EXPERIMENT} to the folder that has it",
     )
     read_rules(path / POLICY)

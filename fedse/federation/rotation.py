@@ -25,8 +25,8 @@ from fedse.federation.enrolment import (
     with_member,
 )
 from fedse.federation.home import Home
-from fedse.federation.invite import MAX_BYTES
 from fedse.federation.keys import PRESENCE, NodeKey, make_node_key
+from fedse.signed import MAX_BYTES
 from fedse.store.files import OWNER_ONLY, write_durably
 from fedse.store.lock import one_command
 from fedse.types import Record, canonical_json

@@ -5,12 +5,12 @@ All members agree on the list of names, so a name cannot be added later; a place
 
 from pathlib import Path
 
+from fedse.config.agreement import ELSEWHERE
 from fedse.config.combinable import against_free_places
 from fedse.config.schema import ClientSection, Config
 from fedse.errors import ConfigError
 from fedse.federation.enrolment import read_list
 from fedse.federation.folder import LIST
-from fedse.federation.home import ELSEWHERE
 
 
 def with_spare_places(config: Config, count: int) -> Config:

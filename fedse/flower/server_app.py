@@ -13,6 +13,7 @@ from pathlib import Path
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
+from fedse.drivers.consent import is_amended
 from fedse.drivers.loop import federate
 from fedse.errors import ConfigError
 from fedse.events import Fact
@@ -36,15 +37,17 @@ def main(grid: Grid, context: Context) -> None:
             f"run-dir must be the absolute path of a run folder, got {str(folder)!r}",
             hint="flwr run APP SUPERLINK --run-config 'run-dir=\"/path/to/run\"'",
         )
-    pulse = Pulse(folder / ROUND_LOOP)
+    pulse, join = Pulse(folder / ROUND_LOOP), float(context.run_config["join-seconds"])
+    with held(folder), pulse.working():
+        while _rounds(grid, context, folder, pulse, join=join):
+            join = 0.0
+
+
+def _rounds(grid: Grid, context: Context, folder: Path, pulse: Pulse, *, join: float) -> bool:
+    """All rounds under one agreement are committed; whether the next one holds now."""
     seen = [_print, lambda *_: pulse.beat()]
-    with (
-        held(folder),
-        pulse.working(),
-        closing(open_run(folder, clock=time.time, observers=seen)) as run,
-    ):
+    with closing(open_run(folder, clock=time.time, observers=seen)) as run:
         bound_pulls(run.spec.nbytes)
-        join = float(context.run_config["join-seconds"])
         # Nodes of a simulation have no names by which a missing one could be noticed.
         well = None if context.run_config["sites"] else answered_last(run)
         ask = GridAsk(
@@ -57,6 +60,7 @@ def main(grid: Grid, context: Context) -> None:
             beat=pulse.beat,
         )
         federate(run, ask, clock=time.time, sleep=partial(beating_sleep, pulse))
+        return is_amended(run)
 
 
 def beating_sleep(pulse: Pulse, seconds: float) -> None:

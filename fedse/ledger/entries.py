@@ -93,6 +93,33 @@ class PardonEntry(Record):
         return self.client, self.after
 
 
+class AgreementEntry(Record):
+    """The coordinator has signed an amendment."""
+
+    number: int
+    document: Digest
+    """Of all that was signed."""
+    since: int
+    """The first round for which it holds."""
+    agreed: Digest
+    spec: str
+    members: tuple[str, ...]
+    reason: str
+
+
+Decider = Literal["owner", "rules"]
+
+
+class AgreedEntry(Record):
+    """A site has accepted an amendment."""
+
+    number: int
+    document: Digest
+    client: str
+    by: Decider | None = None
+    """Who decided; None = the coordinator does not know."""
+
+
 class ForgottenEntry(Record):
     """A client has erased everything about a person or case, whom this line does not name."""
 
@@ -140,6 +167,8 @@ SHAPES: Mapping[str, type[Record]] = {
     "pardoned": PardonEntry,
     "answered": AnswerEntry,
     "resent": ResentEntry,
+    "agreement": AgreementEntry,
+    "agreed": AgreedEntry,
     "forgotten": ForgottenEntry,
     "summed": SummedEntry,
     "audited": AuditEntry,

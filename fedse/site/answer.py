@@ -10,6 +10,7 @@ pass is stored without its adapter, so none that was not judged can ever be sent
 
 from dataclasses import replace
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 from fedse.adapters.base import initial_adapter
@@ -67,20 +68,20 @@ def steps_of(config: Config, kind: Kind) -> tuple[Step, ...]:
     if kind in SUM_STAGES and not config.aggregate.secure:
         raise WireError("asked for a stage of a sum this site has not agreed to")
     if kind in SUM_STAGES:
-        return (check_agreement, _sum_step("answer_stage"))
+        return (check_agreement, _step("secure_stage", "answer_stage"))
+    if kind == "agree":
+        return (_step("consider", "consider"),)
     if kind == "news":
         return (check_agreement, tell_news)
     private = (spend_privacy, train_with_noise) if config.privacy.on else ()
-    summed = (_sum_step("announce"),) if config.aggregate.secure else ()
+    summed = (_step("secure_stage", "announce"),) if config.aggregate.secure else ()
     return (check_adapter, spend_rounds, veto, *private, leave, *summed, note, work_once)
 
 
 @cache
-def _sum_step(name: str) -> Step:
+def _step(module: str, name: str) -> Step:
     # Optional packages are imported only where they are really needed.
-    from fedse.site import secure_stage
-
-    step: Step = getattr(secure_stage, name)
+    step: Step = getattr(import_module(f"fedse.site.{module}"), name)
     return step
 
 

@@ -22,6 +22,9 @@ from fedse.site.rules import (
 from fedse.site.steps import Asked, Next
 from fedse.types import ClientStats
 
+TIMELESS = SUM_STAGES | {"agree"}
+"""Questions that are not about the work of a round."""
+
 
 def follow_rules(asked: Asked, rest: Next) -> SiteReply:
     """The site's rules, as they are now, allow the question; a paused site answers nothing."""
@@ -38,7 +41,7 @@ def follow_rules(asked: Asked, rest: Next) -> SiteReply:
 def refuse_stale(asked: Asked, rest: Next) -> SiteReply:
     """The round is not before the newest one, or the answer to it is still here."""
     allowed = asked.rules is not None and asked.rules.earlier_rounds
-    if not allowed and asked.question.kind not in SUM_STAGES and not asked.is_finished():
+    if not allowed and asked.question.kind not in TIMELESS and not asked.is_finished():
         newest = asked.site.buffer.outbox.newest(asked.question.experiment)
         require_current(asked.question, newest)
     return rest(asked)

@@ -11,7 +11,7 @@ import json
 import tomllib
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tomlkit
 from pydantic import Field, ValidationError
@@ -48,6 +48,10 @@ class SiteRules(Section):
     max_skipped: Annotated[int, Field(ge=0)] | None = None
     """A round that leaves out more than this many after the newest one this site finished is
     refused. Unset = any number, so that a site that was away can return by itself."""
+    accept: dict[str, tuple[Any, ...]] = Field(default_factory=dict)
+    """Settings that an amendment of the agreement may change without asking you, such as
+    `{"train.lr" = [1e-5, 1e-3]}`: the least and the most of a number, every allowed value of
+    anything else. An amendment that changes anything more waits for `fedse site agreement`."""
     audit: AuditRules = AuditRules()
     """Before an adapter leaves, what it tells about your lessons can be measured; one that tells
     too much stays here, and the server gets a number for that. Above `every = 0` a round in which
@@ -192,7 +196,15 @@ def _written(rules: Section) -> Iterator[str]:
         elif value is None:
             yield from (f"# {name} = {EXAMPLES[name]}", "")
         else:
-            yield from (f"{name} = {tomlkit.item(value).as_string()}", "")
+            yield from (f"{name} = {_in_one_line(value)}", "")
+
+
+def _in_one_line(value: Any) -> str:
+    if not isinstance(value, dict):
+        return str(tomlkit.item(value).as_string())
+    table = tomlkit.inline_table()
+    table.update(value)
+    return table.as_string()
 
 
 def set_pause(path: Path, paused: bool) -> None:

@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from multiprocessing.connection import Connection, Listener
@@ -30,6 +30,7 @@ from fedse.processes.pulse import Pulse
 from fedse.protocol import KINDS, UNNAMED, Question, SiteReply, Sizes
 from fedse.redact.episode import text_filter
 from fedse.site import socket_client
+from fedse.site.agreements import LAST, config_in
 from fedse.site.answer import answer
 from fedse.site.listening import SocketAddress, hung_up, listen, serve_connections
 from fedse.site.log import log_to
@@ -54,12 +55,18 @@ class ServedSites:
     """The clients this worker serves, each opened at its first request."""
 
     def __init__(
-        self, config: Config, clients: Sequence[str], open_one: OpenSite, policy: Path | None = None
+        self,
+        config: Config,
+        clients: Sequence[str],
+        open_one: OpenSite,
+        policy: Path | None = None,
+        config_in: Callable[[int], Config] | None = None,
     ) -> None:
+        """`config_in` tells the settings of a round, where they can be amended."""
         self.config, self.clients, self.policy = config, tuple(clients), policy
-        self._open_one = open_one
+        self._open_one, self._config_in = open_one, config_in or (lambda round: config)
         self._opened: dict[str, Site] = {}
-        names = sorted(client.name for client in config.clients)
+        names = sorted(config.members)
         unknown = sorted(set(clients) - set(names))
         if unknown or not clients:
             raise ConfigError(
@@ -67,7 +74,19 @@ class ServedSites:
                 f"its clients are {', '.join(names)}",
                 hint="--client NAME, one of those",
             )
-        self.place = {name: index for index, name in enumerate(names)}
+
+    @property
+    def place(self) -> Mapping[str, int]:
+        """Of each client among all members' names in sorted order."""
+        return {name: index for index, name in enumerate(sorted(self.config.members))}
+
+    def follow(self, round: int) -> None:
+        """The settings are those of the round; sites that were open with others are closed."""
+        config = self._config_in(round)
+        if config.agreed_digest() != self.config.agreed_digest():
+            self.close()
+            self._opened.clear()
+            self.config = config
 
     def client_at(self, place: int | None) -> str:
         """The client a request is for; only a worker of several clients needs `place`."""
@@ -121,7 +140,9 @@ def exchange(
         frame = connection.recv_bytes(MAX_JSON_BYTES)
         body = connection.recv_bytes(largest_body(frame, sites))
         name, question = parse_question(frame, sites)
-        client = sites.place[name]
+        sites.follow(question.round)
+        # Members that have not all accepted the same amendment count places differently.
+        client = UNNAMED if question.kind == "agree" else sites.place[name]
         if gone():
             log.warning("dropped: the caller for round %d has hung up", question.round)
             return
@@ -189,18 +210,15 @@ def run_worker(
         own = home if len(clients) == 1 else home / name
         opening = OpeningLog(name, partial(print, file=sys.stderr, flush=True), time.monotonic)
 
-        def beat() -> None:
-            opening.beat()
-            if pulse:
-                pulse.beat()
-
-        site = open_site(config, name, own, clock=time.time, beat=beat)
+        beats = [opening.beat, *([pulse.beat] if pulse else [])]
+        site = open_site(sites.config, name, own, clock=time.time, beat=partial(_each, beats))
         opening.end()
         # A crash may have come between an erasure and its line.
         note_erasures(own, name, site.buffer.erasures.all(), clock=time.time)
         return site
 
-    sites = ServedSites(config, clients, open_one, policy)
+    sites = ServedSites(config, clients, open_one, policy, partial(config_in, home, config))
+    sites.follow(LAST)
     try:
         # Without a pulse: how long loading may take, the starter decides.
         first = sites.site(sites.clients[0])
@@ -212,6 +230,11 @@ def run_worker(
             serve_forever(listener, sites, pulse)
     finally:
         sites.close()
+
+
+def _each(beats: Sequence[Callable[[], None]]) -> None:
+    for beat in beats:
+        beat()
 
 
 def _arguments(argv: Sequence[str] | None) -> Namespace:

@@ -8,7 +8,7 @@ only then is the round announced. Everything else in the folder can be made agai
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -48,6 +48,12 @@ def open_state(path: Path) -> Database:
     db.execute("PRAGMA synchronous = FULL")
     db.executescript(SCHEMA)
     return db
+
+
+def committed_in(path: Path) -> int:
+    """The last committed round of the run in `path`; 0 before there is one."""
+    with closing(open_state(path / "state.db")) as db:
+        return int(db.execute("SELECT coalesce(max(idx), 0) FROM round").fetchone()[0])
 
 
 class Pardon(NamedTuple):

@@ -130,6 +130,7 @@ def fields_told(column: str) -> dict[str, set[str]]:
 # These need a refusal, a failure or a signal. Their fields are on the page because the calls in the
 # code have them; tests/docs/test_reference.py makes the page again.
 RARE = {
+    "agreement.proposed",
     "alarm.raised",
     "answer.abstained",
     "answer.excluded",

@@ -14,8 +14,9 @@ from fedse.federation import folder
 from fedse.federation.enrolment import EnrolmentRequest
 from fedse.federation.folder import Card, Federation, open_federation
 from fedse.federation.home import Home, agreed_config, join
-from fedse.federation.invite import INVITE_PURPOSE, Invite, public_hex, read_invite
+from fedse.federation.invite import INVITATION, Invite, read_invite
 from fedse.federation.rotation import read_either
+from fedse.signed import public_hex
 from fedse.types import canonical_json
 
 # The real time, because TLS asks the real clock whether a certificate is valid.
@@ -83,7 +84,7 @@ class Scene(NamedTuple):
 
     def _signed(self, said: dict[str, Any], key: Ed25519PrivateKey) -> Path:
         file = self.folder / "other.invite.json"
-        signature = key.sign(INVITE_PURPOSE + canonical_json(said)).hex()
+        signature = key.sign(INVITATION.purpose + canonical_json(said)).hex()
         file.write_text(json.dumps({"invite": said, "signature": signature}))
         return file
 

@@ -15,8 +15,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from fedse.errors import ConfigError, FedSEError, MachineError
 from fedse.federation import folder
 from fedse.federation.enrolment import request_enrolment
-from fedse.federation.invite import Invite, public_hex
+from fedse.federation.invite import Invite
 from fedse.federation.keys import make_identity, make_node_key
+from fedse.signed import public_hex
 from tests.federation.scene import BUNDLE, HOURS, NOW, Scene
 
 DAY = 24 * 3600

@@ -93,7 +93,7 @@ ALLOWED = {
         # Flower's own database: its commands do not tell which nodes are registered.
         "flower.ops.node_list",
     ),
-    "cryptography": ("federation", "ledger.keys", "secure_sum", "store.sealing"),
+    "cryptography": ("federation", "ledger.keys", "secure_sum", "signed", "store.sealing"),
     "Crypto": ("secure_sum.sharing",),
     "py4j": ("fedse_textworld.simulator",),
     "textworld_express": ("fedse_textworld.simulator",),

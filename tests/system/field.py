@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from fedse.committed import RoundResult
+from fedse.config.agreement import ELSEWHERE
 from fedse.config.file import parse_config
 from fedse.config.schema import ClientSection
 from fedse.drivers.run import run_local
 from fedse.federation import folder
 from fedse.federation.folder import Card, Federation
-from fedse.federation.home import ELSEWHERE, agreed_config, join
+from fedse.federation.home import agreed_config, join
 from fedse.federation.invite import read_invite
 from fedse.federation.rotation import read_either
 from fedse.flower.messages.bundle import own_digest

@@ -23,6 +23,7 @@ _STAGES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "train.started": lambda f: f"training on {f['lessons']} kept games",
     "personal.started": lambda f: "training an adapter of its own",
     "upload.started": lambda f: f"sending {f['bytes'] / 1e6:.2f} MB",
+    "agreement.proposed": lambda f: f"agreement {f['number']} waits for you: fedse site agreement",
     "site.paused": lambda f: "paused, no vote",
     "site.vetoed": lambda f: "vetoed the adapter, no vote",
     "site.spent": lambda f: "the privacy budget is spent, no vote",

@@ -8,6 +8,7 @@ from fedse.federation.line import FILE as LINE
 from fedse.federation.line import line_text, read_line
 from fedse.flower.patches.presence import read_presence
 from fedse.processes.orphans import names_running
+from fedse.site.agreements import proposed
 from fedse.site.rules import read_rules
 
 
@@ -19,6 +20,8 @@ class SiteState(NamedTuple):
     let_in: bool
     """The server has let this site's node in, now or earlier: it is enrolled, or was."""
     paused: bool
+    proposed: tuple[int, ...]
+    """Numbers of the amendments that wait for the owner's consent."""
     line: str
     """Whether the server is reached, and why not; empty = no node runs or knows yet."""
 
@@ -32,5 +35,6 @@ def site_state(home: Home) -> SiteState:
         node="node" in running,
         let_in=read_presence(home.path / PRESENCE) is not None,
         paused=read_rules(home.policy).pause,
+        proposed=tuple(one.number for one in proposed(home.path)),
         line=line_text(line, home.card.server) if line else "",
     )

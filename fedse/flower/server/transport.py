@@ -24,14 +24,14 @@ from fedse.flower.server.fault_text import (
 from fedse.flower.server.late import LateReplies
 from fedse.flower.server.mailbox import Mailbox, Node, Sent
 from fedse.flower.server.schedule import Asking, ReplyValue, Size, in_order, size_of
-from fedse.protocol import KINDS, Delivery, Question, SiteReply, Sizes, undelivered
+from fedse.protocol import KINDS, UNNAMED, Delivery, Question, SiteReply, Sizes, undelivered
 from fedse.seeds import seed_of
 from fedse.store.run import Run
 
 # Seconds between two looks for replies and nodes.
 POLL_SECONDS = 1.0
-# Seconds to say whether there is news; a site that is busy for longer is left out of the round.
-NEWS_SECONDS = 60.0
+# Seconds to say yes or no; a site that is busy for longer is left out of the round.
+BRIEF_SECONDS = 60.0
 REVOKED = "its key was revoked"
 
 
@@ -97,7 +97,7 @@ class GridAsk:
 
     def _begin(self, out: set[str], question: Question) -> Asking:
         limits, now = self._run.config.aggregate, time.monotonic()
-        brief = NEWS_SECONDS if question.kind == "news" else limits.deadline
+        brief = BRIEF_SECONDS if question.kind in ("news", "agree") else limits.deadline
         deadline, before = min(limits.deadline, brief), self._well
         asked = None if before is None else {n for n in before if self._name_of(n) not in out}
         # The wait for sites to come at all does not use up the time they have to answer.
@@ -129,13 +129,19 @@ class GridAsk:
     def _nodes(self, round: int, skip: Collection[str]) -> list[Node]:
         """The nodes that may be asked, in the order in which this round prefers them."""
         nodes = [
-            n for n in self._mailbox.present() if (n.name or self._spoke.get(n.key)) not in skip
+            n
+            for n in self._mailbox.present()
+            if (n.name or self._spoke.get(n.key)) not in skip and self._may_be_member(n)
         ]
         self._registered |= {node.name for node in nodes if node.name}
         if not self._run.config.aggregate.goal:
             return nodes
         seed = self._run.config.run.seed
         return in_order(nodes, {n.key: seed_of(seed, round, n.key) for n in nodes})
+
+    def _may_be_member(self, node: Node) -> bool:
+        """Not a site that joins with a later agreement, or was a member before this one."""
+        return not node.name or node.name in self._members
 
     def _read_arrivals(self, asking: Asking, question: Question) -> Iterator[tuple[Delivery, str]]:
         """The answers that settle a node; no more are read than the round needs."""
@@ -197,6 +203,8 @@ class GridAsk:
 
     def _from_member(self, node: Node, reply: SiteReply) -> Delivery:
         sender = self._name_of(node.key)
+        if reply.client == UNNAMED and node.name:
+            return Delivery(node.name, reply.stats, reply.adapter)
         if not 0 <= reply.client < len(self._members):
             return _offence(node, sender, "answered for no member")
         name = self._members[reply.client]

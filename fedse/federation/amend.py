@@ -1,0 +1,136 @@
+"""Amend what a federation has agreed on: a signed document, which its sites are shown and accept.
+
+It is written while rounds go on. The next round shows it to the sites, and it holds from its own
+round on for those who accepted it.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from fedse._version import __version__
+from fedse.adapters.base import spec_of
+from fedse.config.agreement import (
+    ELSEWHERE,
+    FIRST,
+    Agreement,
+    SettingChange,
+    changes_between,
+    offered_settings,
+)
+from fedse.config.file import dump_config, parse_config
+from fedse.config.schema import ClientSection, Config
+from fedse.errors import ConfigError
+from fedse.federation.enrolment import Member, with_member, write_list
+from fedse.federation.folder import LIST, Federation, changing_list, signing_key, write_nginx
+from fedse.ledger.agreements import note_agreement
+from fedse.signed import public_hex, signed_text
+from fedse.site.consider import AMENDMENT
+from fedse.store.agreements import agreement_file, agreements_in
+from fedse.store.files import write_durably
+from fedse.store.run_folder import newest_config, open_run
+from fedse.types import Clock
+
+NOTICE = 2
+"""Rounds from the last committed one to the first in which an amendment can hold: the one between
+may have begun, and shows it to the sites."""
+
+
+class Draft(NamedTuple):
+    """What a coordinator wants to change."""
+
+    settings: Sequence[str] = ()
+    """As "train.lr=1e-4"."""
+    add: Sequence[str] = ()
+    remove: Sequence[str] = ()
+    since: int | None = None
+    """None = as soon as possible."""
+    reason: str = ""
+
+
+class Amended(NamedTuple):
+    """A signed amendment and what it changes."""
+
+    terms: Agreement
+    changes: list[SettingChange]
+
+
+def amend(federation: Federation, draft: Draft, *, clock: Clock = time.time) -> Amended:
+    """The amendment is signed, and in the federation's ledger; its new members can be invited."""
+    with changing_list(federation.path):
+        known = agreements_in(federation.run)
+        before = newest_config(federation.run)
+        after = _changed(before, draft)
+        changes = changes_between(before, after)
+        _require_change(before, after, changes)
+        terms = _terms(federation, after, draft, number=(known[-1].number if known else FIRST) + 1)
+        terms = terms.model_copy(update={"issued": int(clock())})
+        file = agreement_file(federation.run, terms.number)
+        file.parent.mkdir(exist_ok=True, mode=0o700)
+        key = signing_key(federation)
+        write_durably(file, signed_text(AMENDMENT, terms.model_dump(mode="json"), key))
+        note_agreement(federation.run, terms, clock=clock)
+        sites = federation.sites
+        for name in {*after.members} - {*sites.members}:
+            sites = with_member(sites, name, Member())
+        write_list(federation.path / LIST, sites)
+        write_nginx(federation, sites=len(sites.members))
+    return Amended(terms, changes)
+
+
+def _changed(config: Config, draft: Draft) -> Config:
+    text = dump_config(config)
+    changed = parse_config(text, "the present agreement", draft.settings)
+    unknown = sorted({*draft.remove} - {*changed.members})
+    twice = sorted({*draft.add} & {*changed.members})
+    if unknown or twice:
+        wrong = f"{', '.join(unknown)} is no member" if unknown else f"{', '.join(twice)} is one"
+        raise ConfigError(f"{wrong}; members are {', '.join(sorted(changed.members))}")
+    stay = [one for one in changed.clients if one.name not in draft.remove]
+    new = [ClientSection(name=name, env=ELSEWHERE) for name in draft.add]
+    whole = changed.model_dump(mode="json", exclude_none=True)
+    whole["clients"] = [one.model_dump(mode="json", exclude_none=True) for one in (*stay, *new)]
+    return parse_config(dump_config(Config.model_validate(whole)), "the amendment")
+
+
+def _require_change(before: Config, after: Config, changes: Sequence[SettingChange]) -> None:
+    if not changes:
+        raise ConfigError(
+            "nothing that is agreed on would change",
+            hint="fedse federation amend --set KEY=VALUE; all keys: fedse config explain",
+        )
+    if after.run.name != before.run.name:
+        raise ConfigError("an experiment keeps its name, as sites store their answers under it")
+    if spec_of(after).identity != spec_of(before).identity:
+        raise ConfigError(
+            "another base model or adapter layout cannot be agreed on by an amendment",
+            hint="create a new federation; sites keep their experience with fedse site join",
+        )
+
+
+def _terms(federation: Federation, config: Config, draft: Draft, *, number: int) -> Agreement:
+    with open_run(federation.run) as run:
+        soonest, spec = (run.committed or 0) + NOTICE, run.spec
+    known = agreements_in(federation.run)
+    soonest = max(soonest, *(one.since + 1 for one in known), 1) if known else soonest
+    since = soonest if draft.since is None else draft.since
+    if since < soonest:
+        raise ConfigError(
+            f"it cannot hold from round {since} on, at the earliest from round {soonest}",
+            hint=f"fedse federation amend --from-round {soonest}",
+        )
+    return Agreement(
+        number=number,
+        federation=federation.card.name,
+        experiment=config.run.name,
+        since=since,
+        members=tuple(sorted(config.members)),
+        settings=offered_settings(config),
+        agreed=config.agreed_digest(),
+        spec=spec.identity,
+        base=spec.base,
+        reason=draft.reason,
+        fedse=__version__,
+        issued=0,
+        signer=public_hex(signing_key(federation)),
+    )
