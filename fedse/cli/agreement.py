@@ -11,7 +11,7 @@ from fedse.cli.federation_options import HERE, Folder, require_flower
 from fedse.cli.run import Set
 from fedse.cli.site_options import HERE as SITE
 from fedse.cli.site_options import HomeOption, opened
-from fedse.config.agreement import Agreement, SettingChange, outside
+from fedse.config.agreement import BASE_SINCE, Agreement, SettingChange, outside
 from fedse.errors import ConfigError
 from fedse.site.agreements import (
     accept,
@@ -88,6 +88,8 @@ def agreement(
 def agreement_lines(terms: Agreement, changes: Sequence[SettingChange]) -> Iterator[str]:
     """An amendment for people: what it changes and what each setting means."""
     yield f"agreement  {terms.number}, from round {terms.since} on: {terms.reason}"
+    if any(change.key == BASE_SINCE for change in changes):
+        yield f"model      {terms.base}; everyone begins with a new adapter and keeps its episodes"
     for change in changes:
         yield f"changes    {change.line}"
         yield from (f"             {line.strip()}" for line in change.about.splitlines())
@@ -107,6 +109,6 @@ def consent_lines(site: "Home", home: Path) -> Iterator[str]:
         yield from agreement_lines(terms, changes)
         more = ", ".join(one.key for one in outside(changes, rules.accept))
         yield f"waits for  you: `accept` in {site.policy} does not cover {more or 'all of it'}"
-        if why := against_rules(config_with(site.path, site.config, terms), rules):
-            yield f"forbidden  {why}; to accept it, change {site.policy} first"
+        if why := against_rules(config_with(site.path, site.config, terms), terms, rules):
+            yield f"not yet    {why}"
         yield f"accept     fedse site agreement --accept {terms.number} --home {home}"

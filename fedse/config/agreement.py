@@ -21,6 +21,8 @@ ELSEWHERE = "elsewhere"
 VARIANTS = (("aggregate", "type"), ("select", "type"), ("train", "loss"))
 """Settings that may name code of another package."""
 MEMBERS = "members"
+BASE_SINCE = "model.since"
+"""The setting that changes with the base model or the layout of the adapter."""
 FIRST = 1
 """Number of what the invitations say."""
 

@@ -73,6 +73,10 @@ class ModelSection(Section):
     """LoRA alpha (paper: 16)."""
     targets: tuple[str, ...] = ("all-linear",)
     """Module suffixes that get an adapter; `all-linear` = every linear layer except the head."""
+    since: Positive = 1
+    """The first round with this base model and layout, which an amendment sets. The adapter begins
+    anew in it; episodes of earlier rounds are learned from as texts, since this model did not
+    sample their tokens."""
 
 
 class RolloutSection(Section):

@@ -39,10 +39,11 @@ def federate(
     clients = len(run.config.clients)
     run.emit("run.started", rounds=rounds, committed=run.committed or 0, clients=clients)
     for index in run.kept_rounds():
-        _export(run, index)
+        if index >= run.config.model.since:
+            _export(run, index)
     past = strike_history(run.recent(WINDOW))
     while (done := run.committed or 0) < last and not is_amended(run):
-        waiting = OpenRound(run, ask, done + 1, run.adapter(done), _with_pardons(past, run))
+        waiting = OpenRound(run, ask, done + 1, _current(run, done), _with_pardons(past, run))
         opened = begin(waiting, clock=clock, sleep=sleep)
         if opened is None:
             run.emit("run.stopped", round=done, adapter=waiting.current.digest)
@@ -62,6 +63,15 @@ def federate(
         note_end(ledger, done, final.current.digest)
         run.emit("run.finished", rounds=rounds, adapter=final.current.digest)
     return final.current
+
+
+def _current(run: Run, done: int) -> Adapter:
+    """The adapter that the round after `done` begins with: a new one for a new base model."""
+    if done + 1 != run.config.model.since or not done:
+        return run.adapter(done)
+    begun = initial_adapter(run.spec, seed=run.config.run.seed)
+    run.store(begun)
+    return begun
 
 
 def _measure_last(r: OpenRound) -> None:

@@ -3,6 +3,7 @@
 import time
 from contextlib import closing
 
+from fedse.adapters.base import spec_of
 from fedse.drivers.consent import is_amended
 from fedse.drivers.local import InProcess, worker_pool
 from fedse.drivers.loop import federate
@@ -21,6 +22,7 @@ def run_local(run: Run, *, clock: Clock = time.time, open_site: OpenSite = open_
     adapter = _run_agreed(run, clock, open_site)
     while is_amended(run):
         run.config = run_config(run.path)
+        run.spec = spec_of(run.config)
         adapter = _run_agreed(run, clock, open_site)
     return adapter
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from fedse._version import __version__
 from fedse.adapters.base import spec_of
 from fedse.config.agreement import (
+    BASE_SINCE,
     ELSEWHERE,
     FIRST,
     Agreement,
@@ -19,6 +20,7 @@ from fedse.config.agreement import (
     offered_settings,
 )
 from fedse.config.file import dump_config, parse_config
+from fedse.config.methods import with_settings
 from fedse.config.schema import ClientSection, Config
 from fedse.errors import ConfigError
 from fedse.federation.enrolment import Member, with_member, write_list
@@ -26,7 +28,7 @@ from fedse.federation.folder import LIST, Federation, changing_list, signing_key
 from fedse.ledger.agreements import note_agreement
 from fedse.signed import public_hex, signed_text
 from fedse.site.consider import AMENDMENT
-from fedse.store.agreements import agreement_file, agreements_in
+from fedse.store.agreements import agreement_file, agreements_in, keep_base
 from fedse.store.files import write_durably
 from fedse.store.run_folder import newest_config, open_run
 from fedse.types import Clock
@@ -59,15 +61,18 @@ def amend(federation: Federation, draft: Draft, *, clock: Clock = time.time) -> 
     """The amendment is signed, and in the federation's ledger; its new members can be invited."""
     with changing_list(federation.path):
         known = agreements_in(federation.run)
-        before = newest_config(federation.run)
+        number = (known[-1].number if known else FIRST) + 1
+        before, since = newest_config(federation.run), _since(federation, draft)
         after = _changed(before, draft)
+        if spec_of(after).identity != spec_of(before).identity:
+            after = with_settings(after, {BASE_SINCE: since})
         changes = changes_between(before, after)
         _require_change(before, after, changes)
-        terms = _terms(federation, after, draft, number=(known[-1].number if known else FIRST) + 1)
-        terms = terms.model_copy(update={"issued": int(clock())})
+        terms = _terms(federation, after, draft, number=number, since=since, now=int(clock()))
         file = agreement_file(federation.run, terms.number)
         file.parent.mkdir(exist_ok=True, mode=0o700)
         key = signing_key(federation)
+        keep_base(federation.run, number, after.model.base)
         write_durably(file, signed_text(AMENDMENT, terms.model_dump(mode="json"), key))
         note_agreement(federation.run, terms, clock=clock)
         sites = federation.sites
@@ -101,24 +106,26 @@ def _require_change(before: Config, after: Config, changes: Sequence[SettingChan
         )
     if after.run.name != before.run.name:
         raise ConfigError("an experiment keeps its name, as sites store their answers under it")
-    if spec_of(after).identity != spec_of(before).identity:
-        raise ConfigError(
-            "another base model or adapter layout cannot be agreed on by an amendment",
-            hint="create a new federation; sites keep their experience with fedse site join",
-        )
 
 
-def _terms(federation: Federation, config: Config, draft: Draft, *, number: int) -> Agreement:
+def _since(federation: Federation, draft: Draft) -> int:
+    """The first round for which it holds; after all rounds for which an earlier one was named."""
     with open_run(federation.run) as run:
-        soonest, spec = (run.committed or 0) + NOTICE, run.spec
-    known = agreements_in(federation.run)
-    soonest = max(soonest, *(one.since + 1 for one in known), 1) if known else soonest
+        soonest = (run.committed or 0) + NOTICE
+    soonest = max([soonest, *(one.since + 1 for one in agreements_in(federation.run))])
     since = soonest if draft.since is None else draft.since
     if since < soonest:
         raise ConfigError(
             f"it cannot hold from round {since} on, at the earliest from round {soonest}",
             hint=f"fedse federation amend --from-round {soonest}",
         )
+    return since
+
+
+def _terms(
+    federation: Federation, config: Config, draft: Draft, *, number: int, since: int, now: int
+) -> Agreement:
+    spec = spec_of(config)
     return Agreement(
         number=number,
         federation=federation.card.name,
@@ -131,6 +138,6 @@ def _terms(federation: Federation, config: Config, draft: Draft, *, number: int)
         base=spec.base,
         reason=draft.reason,
         fedse=__version__,
-        issued=0,
+        issued=now,
         signer=public_hex(signing_key(federation)),
     )

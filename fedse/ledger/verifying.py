@@ -85,11 +85,11 @@ def server_fault(
 ) -> Finding | None:
     """Each round from the first on has one line, in order, starts where the last one ended, and is
     as committed."""
-    ended = None
+    ended, anew = None, _lines_anew(entries)
     for expected, (line, entry) in enumerate(round_entries(entries), start=first):
         if entry.round != expected:
             return Finding(line, f"records round {entry.round}, expected round {expected}")
-        if ended is not None and entry.before != ended:
+        if ended is not None and entry.before != ended and line not in anew:
             return Finding(
                 line, f"starts round {expected} with an adapter the round before did not make"
             )
@@ -104,6 +104,18 @@ def server_fault(
             reason = f"differs from round {expected} as committed: {', '.join(differing)}"
             return Finding(line, reason)
     return None
+
+
+def _lines_anew(entries: Sequence[Entry]) -> set[int]:
+    """Of the rounds that are the first with another base model than the run had before."""
+    found, before, now = set[int](), None, None
+    for entry in entries:
+        if entry.kind == "begun":
+            before, now = now or entry.facts["spec"], entry.facts["spec"]
+        elif entry.kind == "round" and now != before:
+            found.add(entry.line)
+            before = now
+    return found
 
 
 def _pardon_fault(

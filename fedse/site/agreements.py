@@ -7,14 +7,20 @@ what it accepted before. Nothing in an amendment reaches the site's rules or its
 
 from pathlib import Path
 
-from fedse.adapters.base import spec_of
+from fedse.adapters.base import is_name, spec_of
 from fedse.config.agreement import Agreement, SettingChange, amended, changes_between
 from fedse.config.schema import Config
-from fedse.errors import ConfigError, StoreError, boundary
+from fedse.errors import ConfigError, MachineError, StoreError, boundary
 from fedse.ledger.agreements import note_own
 from fedse.ledger.entries import Decider
 from fedse.site.rules import SiteRules, read_rules
-from fedse.store.agreements import agreement_file, agreements_in, holding
+from fedse.store.agreements import (
+    agreement_file,
+    agreements_in,
+    base_in,
+    holding,
+    keep_base,
+)
 from fedse.store.files import from_backup, write_durably
 from fedse.types import Clock, Record
 
@@ -29,8 +35,6 @@ class Acceptance(Record):
     document: str
     """Digest of what was accepted."""
     by: Decider
-    base: str = ""
-    """Where the base model is, if it is another one than before."""
 
 
 def accept(
@@ -46,17 +50,14 @@ def accept(
             f"there is no agreement {number} here, known are: {', '.join(map(str, known)) or '-'}",
             hint=f"fedse site agreement --home {home}",
         )
-    terms, given = known[number], Acceptance(document=known[number].digest, by="owner", base=base)
-    after = config_with(home, config, terms, given)
-    if why := against_rules(after, read_rules(home / "policy.toml")):
-        raise ConfigError(f"agreement {number}: {why}", hint=f"change {home / 'policy.toml'} first")
-    if spec_of(after).identity != terms.spec:
+    terms = known[number]
+    after = config_with(home, config, terms, base=base)
+    if why := against_rules(after, terms, read_rules(home / "policy.toml")):
         raise ConfigError(
-            f"agreement {number} is about the base model {terms.base}, {after.model.base} here is "
-            "another: other weights, tokenizer or layout",
-            hint=f"add --base FOLDER: the folder with your copy of {terms.base}",
+            f"agreement {number}: {why}",
+            hint=f"change {home / 'policy.toml'}, or give --base FOLDER, your copy of {terms.base}",
         )
-    keep_acceptance(home, terms, given)
+    keep_acceptance(home, terms, "owner", base=after.model.base)
     note_own(home, client, terms, "owner", clock=clock)
     return terms
 
@@ -65,7 +66,7 @@ def config_in(home: Path, config: Config, round: int) -> Config:
     """The experiment as this site works on it in a round: `config` with what it has accepted."""
     accepted = [one for one in agreements_in(home) if acceptance(home, one)]
     terms = holding(accepted, round)
-    return config_with(home, config, terms, acceptance(home, terms)) if terms else config
+    return config_with(home, config, terms) if terms else config
 
 
 def proposed(home: Path) -> list[Agreement]:
@@ -90,25 +91,43 @@ def acceptance(home: Path, terms: Agreement) -> Acceptance | None:
     return given if given.document == terms.digest else None
 
 
-def against_rules(after: Config, rules: SiteRules) -> str:
-    """What the site's own rules forbid of the settings; empty = nothing."""
+def against_rules(after: Config, terms: Agreement, rules: SiteRules) -> str:
+    """What the site's own rules, or its machine, forbid of the settings; empty = nothing."""
     if after.run.name not in rules.experiments:
         return f"the experiment {after.run.name!r} is not in your `experiments`"
-    size = spec_of(after).nbytes
-    if size > rules.max_bytes_up:
-        return f"an adapter would have {size} bytes, your max_bytes_up is {rules.max_bytes_up}"
+    try:
+        spec = spec_of(after)
+    except MachineError as error:
+        return f"the base model {terms.base} is not here: {error}"
+    if spec.identity != terms.spec:
+        return f"{after.model.base} here is not the base model {terms.base}"
+    if spec.nbytes > rules.max_bytes_up:
+        return f"an adapter would have {spec.nbytes} bytes, max_bytes_up is {rules.max_bytes_up}"
     return ""
 
 
-def config_with(
-    home: Path, config: Config, terms: Agreement, given: Acceptance | None = None
-) -> Config:
-    """`config` with what the amendment says, whether it was accepted or not."""
-    source = f"agreement {terms.number} in {home}"
-    return amended(config, terms, source, base=given.base if given else "")
+def config_with(home: Path, config: Config, terms: Agreement, *, base: str = "") -> Config:
+    """`config` with what the amendment says, whether it was accepted or not.
+
+    The base model is at `base`, else where it was said to be, else under its name, if it is one
+    that means the same on every machine.
+    """
+    named = terms.base if is_name(terms.base) else ""
+    where = base or base_in(home, terms.number) or (named if terms.spec != _spec(config) else "")
+    return amended(config, terms, f"agreement {terms.number} in {home}", base=where)
 
 
-def keep_acceptance(home: Path, terms: Agreement, given: Acceptance) -> None:
-    """The site works by the amendment from its round on."""
+def _spec(config: Config) -> str:
+    """Of the base model that is here; empty = it is not."""
+    try:
+        return spec_of(config).identity
+    except MachineError:
+        return ""
+
+
+def keep_acceptance(home: Path, terms: Agreement, by: Decider, *, base: str) -> None:
+    """The site works by the amendment from its round on, with the base model at `base`."""
+    given = Acceptance(document=terms.digest, by=by)
+    keep_base(home, terms.number, base)
     file = agreement_file(home, terms.number).with_suffix(ACCEPTED)
     write_durably(file, given.model_dump_json().encode())

@@ -177,7 +177,8 @@ def _finish(asked: Asked) -> SiteReply:
     """The work is done; the answer and the audit that lets it pass or not are durable together."""
     question, site, config = asked.question, asked.site, asked.config
     trained = replace(site, fit=asked.fit or site.fit)
-    onward = OnwardTraining(trained, question.experiment, question.round)
+    since = config.model.since
+    onward = OnwardTraining(trained, question.experiment, question.round, since=since)
     update = asked.allowed(_work(replace(asked, site=replace(site, fit=onward.fit))))
     stats, moments = update.stats, onward.moments
     done = SiteReply(stats, _returned(update.adapter, config))

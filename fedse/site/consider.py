@@ -13,7 +13,6 @@ from fedse.protocol import YES, SiteReply
 from fedse.signed import Paper, fingerprint, signed_fields
 from fedse.site.agreements import (
     LAST,
-    Acceptance,
     acceptance,
     against_rules,
     config_in,
@@ -41,13 +40,13 @@ def consider(asked: Asked, rest: Next) -> SiteReply:
     if (given := acceptance(home, terms)) is None:
         after = config_with(home, asked.config, terms)
         changes = changes_between(config_in(home, asked.config, LAST), after)
-        if outside(changes, rules.accept) or against_rules(after, rules):
+        if outside(changes, rules.accept) or against_rules(after, terms, rules):
             number, now = terms.number, asked.question.round
             asked.emit("agreement.proposed", client=site.client, round=now, number=number)
             return SiteReply(ClientStats())
-        given = Acceptance(document=terms.digest, by="rules")
-        keep_acceptance(home, terms, given)
-    note_own(home, site.client, terms, given.by, clock=site.clock)
+        keep_acceptance(home, terms, "rules", base=after.model.base)
+    by = given.by if given else "rules"
+    note_own(home, site.client, terms, by, clock=site.clock)
     return SiteReply(ClientStats(), YES)
 
 

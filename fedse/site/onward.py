@@ -16,15 +16,16 @@ from fedse.types import Adapter, Fitted, Lessons
 class OnwardTraining:
     """The site's training in one round; `moments` are those it ended with, if they are kept."""
 
-    def __init__(self, site: Site, experiment: str, round: int) -> None:
-        self._site, self._experiment, self._round = site, experiment, round
+    def __init__(self, site: Site, experiment: str, round: int, *, since: int = 1) -> None:
+        """`since` is the first round of the base model, whose moments fit."""
+        self._site, self._experiment, self._rounds = site, experiment, range(since, round)
         self.moments: bytes | None = None
 
     def fit(
         self, start: Adapter, lessons: Lessons, settings: TrainSection, seed: int, course: Course
     ) -> Fitted:
         """As the site's own, from the moments of its last round before this one."""
-        stored = partial(self._site.buffer.outbox.moments, self._experiment, before=self._round)
+        stored = partial(self._site.buffer.outbox.moments, self._experiment, of=self._rounds)
         course = course._replace(moments=settings.moments(stored))
         fitted = self._site.fit(start, lessons, settings, seed, course)
         self.moments = fitted.moments

@@ -59,7 +59,12 @@ def open_site(
     trainer = trainer_for(path, spec, config.trainer, beat)
 
     def prepare(given: Sequence[Trajectory]) -> Sequence[Trajectory]:
-        return Lazy(len(given), lambda place: encoder.tokenized(env.system_prompt, given[place]))
+        def tokens(place: int) -> Trajectory:
+            one = given[place]
+            own = one.round >= config.model.since
+            return encoder.tokenized(env.system_prompt, one if own else one.as_texts)
+
+        return Lazy(len(given), tokens)
 
     fit = fitting(trainer, prepare, acting, context=config.rollout.context)
     keep = KeepInBuffer(buffer, config, client, spec)

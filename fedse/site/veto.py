@@ -41,6 +41,8 @@ class Memory(Record):
     """The base model, the last adapter the site accepted and the last one it did not."""
 
     experiment: str
+    since: int = 1
+    """The first round of the base model that was measured."""
     base: Measure | None = None
     accepted: Measure | None = None
     vetoed: Measure | None = None
@@ -65,7 +67,7 @@ def veto(asked: Asked, rest: Next) -> SiteReply:
 def is_vetoed(asked: Asked, rules: SiteRules, *, memory: Path) -> bool:
     """Whether the adapter is refused; its measure is stored either way."""
     question, site, config = asked.question, asked.site, asked.config
-    before = _read(memory, config.run.name)
+    before = _read(memory, Memory(experiment=config.run.name, since=config.model.since))
     measured = (before.accepted, before.vetoed, before.base)
     measure = next((m for m in measured if m and m.adapter == question.adapter), None)
     if measure is None:
@@ -102,10 +104,12 @@ def _measure(
     return Measure(adapter=adapter.digest, played=len(played), won=won)
 
 
-def _read(memory: Path, experiment: str) -> Memory:
+def _read(memory: Path, none: Memory) -> Memory:
+    """What was measured in the experiment with its base model; `none` = nothing was."""
     if not memory.exists():
-        return Memory(experiment=experiment)
+        return none
     again = f"its measurements are made again without it: rm {memory}"
     with boundary(StoreError, f"veto memory {memory}", hint=again):
         stored = Memory.model_validate_json(memory.read_bytes())
-    return stored if stored.experiment == experiment else Memory(experiment=experiment)
+    same = (stored.experiment, stored.since) == (none.experiment, none.since)
+    return stored if same else none

@@ -14,6 +14,8 @@ from fedse.errors import StoreError, boundary
 from fedse.store.files import from_backup, write_durably
 
 FOLDER, CONSENTS = "agreements", "consents.json"
+BASE = ".base"
+"""Suffix of the file that tells where the base model of an amendment is, on this machine."""
 FIELD = "agreement"
 """Of the signed file, with what was signed."""
 
@@ -38,6 +40,18 @@ def holding(agreements: Collection[Agreement], round: int) -> Agreement | None:
     """The one that holds in a round; None = what the invitations say."""
     begun = [one for one in agreements if one.since <= round]
     return max(begun, key=lambda one: one.number, default=None)
+
+
+def keep_base(folder: Path, number: int, base: str) -> None:
+    """From this amendment on, the base model is there on this machine."""
+    write_durably(agreement_file(folder, number).with_suffix(BASE), base.encode())
+
+
+def base_in(folder: Path, number: int) -> str:
+    """Where the base model of an amendment is; empty = where that of the first agreement is."""
+    files = [file for file in (folder / FOLDER).glob(f"*{BASE}") if int(file.stem) <= number]
+    newest = max(files, key=lambda file: int(file.stem), default=None)
+    return newest.read_text() if newest else ""
 
 
 def accepted_by(run: Path, number: int) -> frozenset[str]:

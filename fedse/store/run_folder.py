@@ -18,12 +18,12 @@ from typing import Any
 
 from fedse._version import __version__
 from fedse.adapters.base import spec_of
-from fedse.config.agreement import amended
+from fedse.config.agreement import Agreement, amended
 from fedse.config.file import dump_config, parse_config
 from fedse.config.schema import Config
 from fedse.errors import ConfigError, StoreError, boundary
 from fedse.events import Observer
-from fedse.store.agreements import agreements_in, holding
+from fedse.store.agreements import agreements_in, base_in, holding
 from fedse.store.files import from_backup, write_durably
 from fedse.store.lock import is_locked, locked
 from fedse.store.run import Run, committed_in
@@ -110,8 +110,9 @@ def open_run(path: Path, *, clock: Clock = time.time, observers: Sequence[Observ
             f"run {card.id}: the base model {config.model.base!r} is not the one it was made with",
             hint=f"put it back, or start a new run: fedse run {path}/config.resolved.toml",
         )
-    config = _in_force(path, config)
-    return Run(path, config, spec, clock=clock, observers=observers)
+    now = _in_force(path, config)
+    spec = spec if now is config else spec_of(now)
+    return Run(path, now, spec, clock=clock, observers=observers)
 
 
 def run_config(path: Path) -> Config:
@@ -122,14 +123,19 @@ def run_config(path: Path) -> Config:
 def newest_config(path: Path) -> Config:
     """The settings of the newest agreement, also if it holds only from a later round on."""
     config, known = run_config(path), agreements_in(path)
-    return amended(config, known[-1], f"agreement {known[-1].number}") if known else config
+    return _amended(path, config, known[-1]) if known else config
 
 
 def _in_force(path: Path, config: Config) -> Config:
     """The settings with the amendment that holds in the next round, if there is one."""
     known = agreements_in(path)
     terms = holding(known, committed_in(path) + 1) if known else None
-    return amended(config, terms, f"agreement {terms.number}") if terms else config
+    return _amended(path, config, terms) if terms else config
+
+
+def _amended(path: Path, config: Config, terms: Agreement) -> Config:
+    base = base_in(path, terms.number)
+    return amended(config, terms, f"agreement {terms.number}", base=base)
 
 
 def _config(path: Path, card: RunCard) -> Config:

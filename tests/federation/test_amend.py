@@ -232,6 +232,30 @@ def test_what_the_rules_forbid_cannot_be_accepted(scene: Scene):
         accept(home.path, "alpha", home.config, 2, base="", clock=noon)
 
 
+def test_another_base_model_is_found_by_its_name_and_stays_in_later_amendments(scene: Scene):
+    home = scene.join()
+    drafts = [Draft(["model.base=tiny-five"], reason="a larger one"), LR]
+    for number, draft in enumerate(drafts, start=2):
+        terms, changes = amend(scene.federation, draft, clock=noon)
+        assert ("model.since" in [one.key for one in changes]) == (number == 2)
+        now = open_home(home.path)
+        assert shown(now, body_of(scene, number)) is None
+        accept(home.path, "alpha", now.config, number, base="", clock=noon)
+        after = open_home(home.path).config
+        assert (after.model.base, after.model.since) == ("tiny-five", 2)
+        assert spec_of(after).identity == terms.spec
+
+
+def test_a_base_model_that_is_not_here_cannot_be_accepted(scene: Scene):
+    home = scene.join()
+    amend(scene.federation, Draft(["model.base=tiny-five"], reason="larger"), clock=noon)
+    shown(home, body_of(scene))
+    with pytest.raises(ConfigError, match="not the base model") as refused:
+        accept(home.path, "alpha", home.config, 2, base="tiny", clock=noon)
+    assert "--base" in refused.value.hint
+    assert proposed(home.path)
+
+
 def test_a_new_member_is_invited_to_the_amended_agreement(scene: Scene):
     home = scene.join()
     grown = Draft(add=["gamma"], reason="a third clinic")
@@ -255,7 +279,6 @@ def test_a_new_member_is_invited_to_the_amended_agreement(scene: Scene):
         (Draft(reason="x"), "nothing that is agreed"),
         (Draft(["trainer.threads=2"], reason="x"), "nothing that is agreed"),
         (Draft(["run.name=other"], reason="x"), "keeps its name"),
-        (Draft(["model.rank=2"], reason="x"), "layout"),
         (Draft(["train.lr=0.001"], since=1, reason="x"), "at the earliest from round 2"),
         (Draft(remove=["delta"], reason="x"), "no member"),
         (Draft(add=["alpha"], reason="x"), "members are"),
