@@ -15,9 +15,9 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
-from multiprocessing.connection import Connection, Listener
+from multiprocessing.connection import Listener
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from fedse.config.file import load_config, with_own_settings
 from fedse.config.schema import Config
@@ -31,7 +31,8 @@ from fedse.protocol import KINDS, UNNAMED, Question, SiteReply, Sizes
 from fedse.redact.episode import text_filter
 from fedse.site import socket_client
 from fedse.site.answer import answer
-from fedse.site.listening import SocketAddress, hung_up, listen, serve_connections
+from fedse.site.callers import Callers, RoundClosed
+from fedse.site.listening import SocketAddress, hung_up, listen
 from fedse.site.log import log_to
 from fedse.site.open import open_site
 from fedse.site.opening_log import OpeningLog
@@ -95,28 +96,40 @@ class ByteConnection(Protocol):
     def recv_bytes(self, maxlength: int | None = None) -> bytes: ...
 
 
-def serve_forever(listener: Listener, sites: ServedSites, pulse: Pulse | None = None) -> None:
+def serve_forever(
+    listener: Listener,
+    sites: ServedSites,
+    pulse: Pulse | None = None,
+    callers: Callers | None = None,
+) -> None:
     """Every connection is answered, one after another, until the listener is closed.
 
     `pulse` shows meanwhile whether there is work.
     """
-
-    def serve_one(connection: "Connection[Any, Any]") -> None:
-        with pulse.working() if pulse else nullcontext():
-            bound_waiting(connection, socket_client.FRAME_SECONDS)
-            exchange(connection, sites, gone=partial(hung_up, connection))
-
-    serve_connections(listener, serve_one, log)
+    callers = callers or Callers()
+    for connection in callers.one_by_one(listener, log):
+        try:
+            with pulse.working() if pulse else nullcontext():
+                bound_waiting(connection, socket_client.FRAME_SECONDS)
+                exchange(connection, sites, gone=partial(hung_up, connection), callers=callers)
+        except Exception:
+            # The caller is gone; a finished answer waits in the outbox.
+            log.exception("a connection broke")
 
 
 def exchange(
-    connection: ByteConnection, sites: ServedSites, *, gone: Callable[[], bool] = lambda: False
+    connection: ByteConnection,
+    sites: ServedSites,
+    *,
+    gone: Callable[[], bool] = lambda: False,
+    callers: Callers | None = None,
 ) -> None:
     """One request was read and one reply was sent, whatever the request was.
 
-    Nothing is done if the caller is gone before the work begins: it can ask again.
+    Nothing is done if the caller is gone before the work begins: it can ask again. Work on a round
+    that is closed stops.
     """
-    reply, client = SiteReply(ClientStats()), UNNAMED
+    reply, client, callers = SiteReply(ClientStats()), UNNAMED, callers or Callers()
     try:
         frame = connection.recv_bytes(MAX_JSON_BYTES)
         body = connection.recv_bytes(largest_body(frame, sites))
@@ -128,7 +141,12 @@ def exchange(
         site = sites.site(name)
         if site.home is not None:
             require_room(answer_room(site.home, site.spec.nbytes))
-        reply = answer(question, body, site, sites.config, policy=sites.policy, emit=_note)
+        with callers.serving(question, gone):
+            note = partial(_note, callers)
+            reply = answer(question, body, site, sites.config, policy=sites.policy, emit=note)
+    except RoundClosed:
+        log.info("stopped: round %d is closed and a later question waits", question.round)
+        return
     except FedSEError as error:
         log.error("refused: %s (%s)", error, error.hint, exc_info=True)
         fault = Fault.FULL_DISK if is_full(error) else Fault(error.exit_code)
@@ -168,7 +186,8 @@ def largest_body(frame: bytes, sites: ServedSites) -> int:
     return kind.down(sizes)
 
 
-def _note(event: str, /, **facts: Fact) -> None:
+def _note(callers: Callers, event: str, /, **facts: Fact) -> None:
+    callers.look()
     log.info("%s", json.dumps({"event": event, **facts}))
 
 
@@ -184,6 +203,7 @@ def run_worker(
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     signal.signal(signal.SIGINT, lambda *_: sys.exit(0))
     log_to(home, log, redact=text_filter(config.redact, home))
+    callers = Callers()
 
     def open_one(name: str) -> Site:
         own = home if len(clients) == 1 else home / name
@@ -191,6 +211,7 @@ def run_worker(
 
         def beat() -> None:
             opening.beat()
+            callers.look()
             if pulse:
                 pulse.beat()
 
@@ -209,7 +230,7 @@ def run_worker(
         with listen(address) as listener:
             log.info("ready: %s at %s", ", ".join(clients), address.path)
             print(f"ready {address.path}", flush=True)
-            serve_forever(listener, sites, pulse)
+            serve_forever(listener, sites, pulse, callers)
     finally:
         sites.close()
 
