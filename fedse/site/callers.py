@@ -39,12 +39,11 @@ class Callers:
     def one_by_one(
         self, listener: Listener, log: logging.Logger
     ) -> "Iterator[Connection[Any, Any]]":
-        """Every connection in its turn, until the listener is closed; each is closed afterwards."""
+        """Every connection in its turn, until the listener is closed."""
         threading.Thread(target=self._take, args=(listener, log), daemon=True).start()
         while (connection := self._queue.get()) is not None:
-            with connection:
-                yield connection
-                self._waiting.remove(connection)
+            self._waiting.remove(connection)
+            yield connection
 
     def _take(self, listener: Listener, log: logging.Logger) -> None:
         for connection in accepted(listener, log):

@@ -5,7 +5,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 from shutil import chown
@@ -82,6 +82,21 @@ def accepted(listener: Listener, log: logging.Logger) -> "Iterator[Connection[An
                 return
             log.warning("a connection broke before it began: %s", error)
             time.sleep(1)
+
+
+def serve_each(
+    connections: "Iterable[Connection[Any, Any]]",
+    exchange: "Callable[[Connection[Any, Any]], None]",
+    log: logging.Logger,
+) -> None:
+    """Every connection had its exchange, one after another, and is closed."""
+    for connection in connections:
+        with connection:
+            try:
+                exchange(connection)
+            except Exception:
+                # The caller is gone; a finished answer waits in the outbox.
+                log.exception("a connection broke")
 
 
 def hung_up(connection: "Connection[Any, Any]") -> bool:

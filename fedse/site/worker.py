@@ -15,9 +15,9 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
-from multiprocessing.connection import Listener
+from multiprocessing.connection import Connection, Listener
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from fedse.config.file import load_config, with_own_settings
 from fedse.config.schema import Config
@@ -32,7 +32,7 @@ from fedse.redact.episode import text_filter
 from fedse.site import socket_client
 from fedse.site.answer import answer
 from fedse.site.callers import Callers, RoundClosed
-from fedse.site.listening import SocketAddress, hung_up, listen
+from fedse.site.listening import SocketAddress, hung_up, listen, serve_each
 from fedse.site.log import log_to
 from fedse.site.open import open_site
 from fedse.site.opening_log import OpeningLog
@@ -107,29 +107,28 @@ def serve_forever(
     `pulse` shows meanwhile whether there is work.
     """
     callers = callers or Callers()
-    for connection in callers.one_by_one(listener, log):
-        try:
-            with pulse.working() if pulse else nullcontext():
-                bound_waiting(connection, socket_client.FRAME_SECONDS)
-                exchange(connection, sites, gone=partial(hung_up, connection), callers=callers)
-        except Exception:
-            # The caller is gone; a finished answer waits in the outbox.
-            log.exception("a connection broke")
+
+    def serve_one(connection: "Connection[Any, Any]") -> None:
+        with pulse.working() if pulse else nullcontext():
+            bound_waiting(connection, socket_client.FRAME_SECONDS)
+            exchange(connection, sites, callers, gone=partial(hung_up, connection))
+
+    serve_each(callers.one_by_one(listener, log), serve_one, log)
 
 
 def exchange(
     connection: ByteConnection,
     sites: ServedSites,
+    callers: Callers | None = None,
     *,
     gone: Callable[[], bool] = lambda: False,
-    callers: Callers | None = None,
 ) -> None:
     """One request was read and one reply was sent, whatever the request was.
 
     Nothing is done if the caller is gone before the work begins: it can ask again. Work on a round
     that is closed stops.
     """
-    reply, client, callers = SiteReply(ClientStats()), UNNAMED, callers or Callers()
+    reply, client = SiteReply(ClientStats()), UNNAMED
     try:
         frame = connection.recv_bytes(MAX_JSON_BYTES)
         body = connection.recv_bytes(largest_body(frame, sites))
@@ -139,11 +138,8 @@ def exchange(
             log.warning("dropped: the caller for round %d has hung up", question.round)
             return
         site = sites.site(name)
-        if site.home is not None:
-            require_room(answer_room(site.home, site.spec.nbytes))
-        with callers.serving(question, gone):
-            note = partial(_note, callers)
-            reply = answer(question, body, site, sites.config, policy=sites.policy, emit=note)
+        with (callers := callers or Callers()).serving(question, gone):
+            reply = _answer(site, question, body, sites, callers)
     except RoundClosed:
         log.info("stopped: round %d is closed and a later question waits", question.round)
         return
@@ -158,6 +154,19 @@ def exchange(
     except Exception:
         log.exception("failed in an unforeseen way")
         reply = SiteReply(ClientStats(), fault=Fault.UNFORESEEN)
+    _send(connection, client, reply)
+
+
+def _answer(
+    site: Site, question: Question, body: bytes, sites: ServedSites, callers: Callers
+) -> SiteReply:
+    emit = partial(_note, callers)
+    if site.home is not None:
+        require_room(answer_room(site.home, site.spec.nbytes))
+    return answer(question, body, site, sites.config, policy=sites.policy, emit=emit)
+
+
+def _send(connection: ByteConnection, client: int, reply: SiteReply) -> None:
     numbers = {"client": client, "fault": reply.fault, "stats": reply.stats.model_dump(mode="json")}
     connection.send_bytes(json.dumps(numbers).encode())
     connection.send_bytes(reply.adapter or b"")
@@ -203,17 +212,16 @@ def run_worker(
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     signal.signal(signal.SIGINT, lambda *_: sys.exit(0))
     log_to(home, log, redact=text_filter(config.redact, home))
-    callers = Callers()
 
     def open_one(name: str) -> Site:
         own = home if len(clients) == 1 else home / name
         opening = OpeningLog(name, partial(print, file=sys.stderr, flush=True), time.monotonic)
 
+        beats = [opening.beat, callers.look, *([pulse.beat] if pulse else [])]
+
         def beat() -> None:
-            opening.beat()
-            callers.look()
-            if pulse:
-                pulse.beat()
+            for told in beats:
+                told()
 
         site = open_site(config, name, own, clock=time.time, beat=beat)
         opening.end()
@@ -221,7 +229,7 @@ def run_worker(
         note_erasures(own, name, site.buffer.erasures.all(), clock=time.time)
         return site
 
-    sites = ServedSites(config, clients, open_one, policy)
+    sites, callers = ServedSites(config, clients, open_one, policy), Callers()
     try:
         # Without a pulse: how long loading may take, the starter decides.
         first = sites.site(sites.clients[0])

@@ -31,7 +31,7 @@ class AtWork:
 
     def looked(self) -> None:
         """Somebody else waits by now, and the work has seen that since."""
-        while len(self.callers._waiting) < 2:
+        while not self.callers._waiting:
             time.sleep(0.01)
         enough = self.looks + 5
         while self.looks < enough:
