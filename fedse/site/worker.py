@@ -216,7 +216,6 @@ def run_worker(
     def open_one(name: str) -> Site:
         own = home if len(clients) == 1 else home / name
         opening = OpeningLog(name, partial(print, file=sys.stderr, flush=True), time.monotonic)
-
         beats = [opening.beat, callers.look, *([pulse.beat] if pulse else [])]
 
         def beat() -> None:

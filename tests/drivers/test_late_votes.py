@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fedse.aggregate.merge import late_weight
@@ -108,6 +108,7 @@ TIMES = st.dictionaries(PLACES, st.integers(1, 3), max_size=4)
 
 
 @settings(max_examples=25, deadline=None)
+@example({("beta", 1): 1, ("beta", 3): 1}, "none")
 @given(TIMES, st.sampled_from(["none", "median"]))
 def test_a_second_machine_computes_every_adapter_from_the_record(times: Times, clip: str):
     """From what the sites sent and the server's ledger; no late vote counts twice."""
