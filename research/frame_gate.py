@@ -43,9 +43,10 @@ def settings(rounds: int, seed: int) -> Config:
     return Config.model_validate(
         {
             "run": {"name": "frame", "rounds": rounds, "seed": seed},
-            "rollout": {"episodes": 8, "max_turns": 12},
-            "buffer": {"demonstrations": 8},
-            "train": {"epochs": 1, "max_steps": 8},
+            "rollout": {"episodes": 16, "context": 1024, "new_tokens": 32},
+            "buffer": {"demonstrations": 4},
+            "train": {"steps": 40, "lr": 0.002, "batch": 1},
+            "warmstart": {"rounds": 1},
             "eval": {"episodes": 0},
             "splits": {"validation": 0.2},
             "gate": {"episodes": GAMES, "liars": LIARS},
@@ -61,6 +62,7 @@ def noted(rounds: int, seed: int) -> list[tuple[frozenset[str], Counts, Counts]]
 
     def note(self: Any, accused: Collection[str], idle: Adapter, whole: Adapter) -> Any:
         found.append((frozenset(accused), dict(self.play(idle)), dict(self.play(whole))))
+        print(json.dumps([sorted(accused), *found[-1][1:]]), flush=True)
         return harm(self, accused, idle, whole)
 
     gating.PlayingSites.harm = note  # type: ignore[method-assign]
