@@ -14,8 +14,10 @@ import json
 import tempfile
 import time
 from collections.abc import Collection, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from itertools import product
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +100,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     given = parser.parse_args()
-    cases = [case for seed in given.seeds for case in noted(given.rounds, seed)]
+    rounds = [given.rounds] * len(given.seeds)
+    with ProcessPoolExecutor(len(given.seeds), get_context("spawn")) as pool:
+        cases = [case for found in pool.map(noted, rounds, given.seeds) for case in found]
     moved = [abs(w[s].won - b[s].won) / w[s].played for _, b, w in cases for s in w]
     rules = {"beside the accused": 0, "as many as the gate expects": LIARS}
     rows = []

@@ -16,7 +16,7 @@ from fedse.committed import LateVote, RoundResult
 from fedse.config.methods import with_settings
 from fedse.config.schema import Config
 from fedse.drivers.loop import federate
-from fedse.ledger.entries import round_entries
+from fedse.ledger.entries import answer_entries, round_entries
 from fedse.ledger.verifying import ledgers_in, verify_ledger
 from fedse.method.rounds import server_round
 from fedse.method.site import Answer
@@ -25,6 +25,7 @@ from fedse.store.late_replies import keep_late
 from fedse.store.run import Run
 from fedse.testing import toy_adapter
 from fedse.types import Adapter, ClientStats
+from tests.toys import disturbed
 from tests.toys.federation import SPEC, toy_config
 
 SITES = ("alpha", "beta", "delta")
@@ -211,3 +212,13 @@ def test_the_late_reply_to_another_question_is_no_vote_and_no_offence(tmp_path: 
 
         federate(run, ask, clock=lambda: 0.0)
         assert all(not r.excluded and not r.late for r in run.results())
+
+
+def test_both_ledgers_name_the_same_late_vote(tmp_path: Path):
+    config = with_settings(experiment(), {"aggregate.late": 1, "run.rounds": 3})
+    played = disturbed.play(tmp_path, disturbed.Scene(config, late="beta"))
+    ((late,),) = [result.late for result in played.results if result.late]
+    verdicts = {path.parent.name: verify_ledger(path) for path in ledgers_in(tmp_path)}
+    assert all(verdict.finding is None for verdict in verdicts.values())
+    told = {e.round: e.sent for _, e in answer_entries(verdicts["beta"].entries)}
+    assert (late.client, late.round, late.adapter) == ("beta", 1, told[1])
