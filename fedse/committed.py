@@ -1,6 +1,9 @@
 """What a committed round leaves: who voted, who did not count and why, and what was measured."""
 
-from typing import Literal
+from operator import not_
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from fedse.types import ClientStats, Record
 
@@ -22,6 +25,21 @@ class Exclusion(Record):
     def text(self) -> str:
         """The reason; the kind comes first, unless it is `failed`."""
         return self.reason if self.kind == "failed" else f"{self.kind}: {self.reason}"
+
+
+class LateVote(Record):
+    """A vote of an earlier round that counts as a part of one."""
+
+    client: str
+    round: int
+    """The round it was made for."""
+    adapter: str
+    """Digest of what the client sent, as in the client's own ledger."""
+    weight: float
+
+
+LateVotes = Annotated[tuple[LateVote, ...], Field(exclude_if=not_)]
+"""Written only where there are some, so that earlier releases can read the rest."""
 
 
 class Drift(Record):
@@ -69,3 +87,5 @@ class RoundResult(Record):
     """None = no gate."""
     moments: tuple[str, ...] = ()
     """Digests of what the aggregator remembers after this round."""
+    late: LateVotes = ()
+    """Of these voters, the vote is one of an earlier round."""

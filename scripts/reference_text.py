@@ -105,6 +105,7 @@ EVENTS = {
     "answer.abstained": "a site answered without a vote, by its own choice",
     "answer.excluded": "a reply is not counted; the reason is given",
     "answer.late": "a reply arrived after its round; `again` if the same reply had been counted",
+    "answer.joined": "a vote that was `made` for an earlier round counts with `weight`",
     "eval.recorded": "a client's held-out games with the adapter after `round` are in the database",
     "personal.started": "a client is about to make its personal adapter from `lessons` episodes",
     "gate.played": "the sites have played their validation games with `adapter`",

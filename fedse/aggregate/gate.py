@@ -74,13 +74,14 @@ def harm_of(
 ) -> Harm:
     """What the updates of `accused` do to the others, who played without them and with all.
 
-    Nobody judges itself, and those accused are no longer among the `liars` to beware of. Nothing is
-    proven against the counts of all sites, trimmed by `liars`: as long as no more lie, at least one
-    honest site does better without the accused.
+    Nobody judges itself. The accused may be honest, so all `liars` may be among the judges, who are
+    trimmed by that many, or by fewer than half of them where they are few. Nothing is proven
+    against the counts of all sites, trimmed by `liars`: as long as no more lie, at least one honest
+    site does better without the accused.
     """
     judges = {site: won for site, won in without.items() if site not in accused}
-    left = max(0, liars - len(accused))
-    judged = judge(judges, whole, liars=left, level=level, seed=seed)
+    most = max(0, (len(_pairs(judges, whole)) - 1) // 2)
+    judged = judge(judges, whole, liars=min(liars, most), level=level, seed=seed)
     all_pairs = _pairs(without, whole)
     seen = len(all_pairs) > 2 * liars and _change(all_pairs, liars) < 0
     decided = judged.sites > 0

@@ -26,6 +26,8 @@ class Vote(NamedTuple):
     """Episodes the client claims to have learned from; only the weighted ablation relies on it."""
     length: float | None = None
     """Euclidean length of its update, if that was measured when the adapter was checked."""
+    weight: float = 1.0
+    """What it counts; a vote of an earlier round counts less than one of this round."""
 
 
 class Merge(Protocol):
@@ -42,11 +44,12 @@ def checked_vote(
     lessons: int,
     current: Adapter,
     settings: AggregateSection,
+    weight: float = 1.0,
 ) -> Vote:
     """The vote in the bytes of a reply, its update measured if a setting asks; or a rejection."""
     adapter = parse_adapter(read(), current.spec, settings)
     length = distance(current.vector, adapter.vector) if needs_lengths(settings) else None
-    return Vote(client, partial(load_checked, read, current.spec), lessons, length)
+    return Vote(client, partial(load_checked, read, current.spec), lessons, length, weight)
 
 
 class VoteShare(NamedTuple):
@@ -64,6 +67,16 @@ WEIGHTS: Mapping[str, Callable[[int], float]] = {
     "weighted": lambda lessons: float(max(1, lessons)),
 }
 """The weight of a vote by its lessons, for each kind of mean."""
+
+
+def weight_of(vote: Vote, kind: str) -> float:
+    """What a vote counts in a mean of this kind."""
+    return WEIGHTS[kind](vote.lessons) * vote.weight
+
+
+def late_weight(rounds: int) -> float:
+    """What a vote counts that comes so many rounds late (FedBuff, arXiv 2106.06639)."""
+    return float((1 + rounds) ** -0.5)
 
 
 def mean(current: Adapter, votes: Sequence[Vote], *, settings: AggregateSection) -> Adapter:
@@ -90,7 +103,7 @@ def _weighted_mean(
         return current
     ordered = sorted(votes, key=lambda vote: vote.client)
     norms = update_norms(current, ordered, settings)
-    shares = shares_of(norms, [WEIGHTS[kind](vote.lessons) for vote in ordered], settings)
+    shares = shares_of(norms, [weight_of(vote, kind) for vote in ordered], settings)
     total_in = partial(ordered_total, current, ordered, shares)
     return along_the_mean(current, total_in, shares, settings)
 

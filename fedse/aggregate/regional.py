@@ -15,13 +15,13 @@ import numpy as np
 
 from fedse.aggregate.exact import MOST_PLANES, Planes, add_exactly, add_planes, rounded, settled
 from fedse.aggregate.merge import (
-    WEIGHTS,
     Vote,
     VoteShare,
     along_the_mean,
     clip_scale,
     update_norms,
     vote_term,
+    weight_of,
 )
 from fedse.aggregate.norms import CACHED, Wide, blocks, distance_by_blocks
 from fedse.aggregate.validate import LARGEST_NORM, Payload, factor_of
@@ -45,7 +45,7 @@ def regional_sum(
     """
     norms = update_norms(current, votes, settings)
     shares = [
-        VoteShare(norm, clip_scale(norm, bound), WEIGHTS[settings.type](vote.lessons))
+        VoteShare(norm, clip_scale(norm, bound), weight_of(vote, settings.type))
         for norm, vote in zip(norms, votes, strict=True)
     ]
     size = current.spec.size

@@ -83,8 +83,8 @@ def _answered(facts: Facts) -> str:
 
 
 def _late(facts: Facts) -> str:
-    what = "sent the same answer again" if facts["again"] else "answered too late"
-    return f"{facts['client']} {what}, not counted ({megabytes(facts['bytes'])})"
+    what = "sent the same answer again" if facts["again"] else "answered a round that is closed"
+    return f"{facts['client']} {what} ({megabytes(facts['bytes'])})"
 
 
 def _committed(facts: Facts) -> str:
@@ -142,6 +142,9 @@ _LINES: Mapping[str, Callable[[Facts], str]] = {
     "answer.excluded": lambda f: f"{f['client']} excluded: {f['reason']}",
     "answer.abstained": lambda f: f"{f['client']} has no vote: {f['reason']}",
     "answer.late": _late,
+    "answer.joined": lambda f: (
+        f"{f['client']}: its vote of round {f['made']} counts {f['weight']:.2f}"
+    ),
     "eval.recorded": _measured,
     "aggregate.started": lambda f: f"merges {counted(f['answers'], 'answer')}",
     "commit.started": lambda f: "saves the merged adapter",

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from fedse import plugins
 from fedse.config.section import Options, Positive, Section, one_of, require_options
@@ -28,10 +28,16 @@ class AggregateSection(Section):
     """With fewer valid replies than this the run ends; votes and abstentions both count."""
     goal: Annotated[int, Field(ge=0)] = 0
     """A round closes as soon as it has this many valid replies; 0 = all. With more than 20 members,
-    only a third more than this are asked, drawn anew each round. A later reply is never
-    averaged."""
+    only a third more than this are asked, drawn anew each round. A later reply counts only if
+    `late` allows it."""
     deadline: Annotated[float, Field(gt=0)] = 3600.0
     """Seconds a round waits for replies (Flower driver)."""
+    pace: Annotated[float, Field(ge=0)] = 0.0
+    """A round already stops waiting when it has lasted this many times as long as the median site
+    took in the round before, such as 2; `deadline` stays the limit. 0 = only `deadline` counts."""
+    late: Annotated[int, Field(ge=0)] = 0
+    """A vote that arrives up to this many rounds late counts in the round that is open then, with
+    the weight (1 + rounds late)^-0.5. 0 = a late vote never counts."""
     rejoin: Annotated[float, Field(ge=0)] = 90.0
     """Seconds a round waits for a site that answered the previous round but is now offline."""
     secure: bool = False
@@ -52,6 +58,13 @@ class AggregateSection(Section):
         if 0 < self.goal < self.min_clients:
             raise ValueError(f"goal {self.goal} is less than min_clients {self.min_clients}")
         return self
+
+    @field_validator("pace")
+    @classmethod
+    def _waits_for_half(cls, pace: float) -> float:
+        if 0 < pace < 1:
+            raise ValueError(f"must be 0 (only the deadline counts) or at least 1, got {pace:g}")
+        return pace
 
     @model_validator(mode="after")
     def _allowed(self) -> "AggregateSection":

@@ -19,6 +19,7 @@ def require_combinable(config: ParsedConfig) -> None:
         **_merging(config),
         **(_secure(config) if config.aggregate.secure else {}),
         **(_private(config) if config.privacy.on else {}),
+        **(_with_late(config) if config.aggregate.late else {}),
         **(_endless(config) if config.run.open else {}),
         **(_with_news(config) if config.schedule.news else {}),
     }
@@ -70,6 +71,19 @@ def _secure(config: ParsedConfig) -> dict[str, bool]:
         f"{needs} buffer.pooled = false": config.buffer.pooled,
         f"{needs} all clients from round 1 on": any(one.joins > 1 for one in config.clients),
         f"{needs} {needed} clients or more": len(config.clients) < needed,
+    }
+
+
+def _with_late(config: ParsedConfig) -> dict[str, bool]:
+    """A vote of an earlier round is added to a mean as a part of a vote, and only there."""
+    needs = "aggregate.late needs"
+    return {
+        f'{needs} aggregate.type = "mean": other rules know no parts of a '
+        "vote": config.aggregate.type != "mean",
+        f"{needs} aggregate.secure = false: the keys of a sum are those of one "
+        "round": config.aggregate.secure,
+        f"{needs} gate.liars = 0: what one vote does is judged among votes of the same "
+        "round": config.gate.episodes > 0 and config.gate.liars > 0,
     }
 
 

@@ -29,7 +29,9 @@ Keep = Callable[[Delivery], Answer]
 def collect_votes(r: OpenRound) -> OpenRound:
     """Every vote that can be used is on disk, and every other reply has its reason."""
     travelling = travelling_spec(r.run.spec, r.run.config)
-    return _collect(r, partial(_misfit, r, travelling), partial(_hold, r, travelling, inbox(r.run)))
+    return _collect(
+        r, partial(misfit_of, r, travelling), partial(_hold, r, travelling, inbox(r.run))
+    )
 
 
 def collect_keys(r: OpenRound) -> OpenRound:
@@ -88,7 +90,8 @@ def _too_many(stats: ClientStats, config: Config) -> bool:
     return any(played > most for played, most in counted)
 
 
-def _misfit(r: OpenRound, travelling: AdapterSpec, adapter: bytes) -> str:
+def misfit_of(r: OpenRound, travelling: AdapterSpec, adapter: bytes) -> str:
+    """Why these bytes cannot be a vote on the adapter that the round begins with; empty = fit."""
     if len(adapter) != travelling.nbytes:
         return f"adapter of {len(adapter)} bytes, expected {travelling.nbytes}"
     try:

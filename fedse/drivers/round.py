@@ -84,6 +84,7 @@ class OpenRound:
         revoked = sum(fault.kind == "revoked" for fault in self.faults)
         travelling = travelling_spec(run.spec, run.config).nbytes
         votes = self.votes(merged)
+        counted = [self.answers[name] for name in merged.voters]
         return RoundResult(
             index=self.index,
             before=self.current.digest,
@@ -99,4 +100,5 @@ class OpenRound:
             seconds=0.0,
             drift=drift_of(self.current, merged.adapter, votes) if votes else None,
             gate=self.gate,
+            late=tuple(one.late for one in counted if one.late),
         )

@@ -14,6 +14,7 @@ from fedse.config.requirements import require_installed
 from fedse.config.schema import Config
 from fedse.drivers.collecting import announce, collect_keys, collect_votes
 from fedse.drivers.gating import gate
+from fedse.drivers.late_votes import join_late
 from fedse.drivers.merging import merge_votes
 from fedse.drivers.round import OpenRound
 from fedse.method.site import Merged
@@ -33,7 +34,8 @@ def stages_of(config: Config) -> tuple[Stage, ...]:
         from fedse.drivers.secure_merge import merge_in_secret
 
         collect, merge = collect_keys, merge_in_secret
-    return (quarantine, collect, merge, bound, decide, record_evaluations)
+    joined = (join_late,) if config.aggregate.late else ()
+    return (quarantine, collect, *joined, merge, bound, decide, record_evaluations)
 
 
 def introduce(config: Config, run: Path, homes: Mapping[str, Path]) -> None:

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field, ValidationError
 
 from fedse.audit.verdict import AuditResult
-from fedse.committed import Exclusion, RoundResult
+from fedse.committed import Exclusion, LateVotes, RoundResult
 from fedse.ledger.chain import Entry, Finding
 from fedse.protocol import SiteReply
 from fedse.types import CLIENT_NAME, Record
@@ -45,6 +45,7 @@ class RoundEntry(Record):
     absent: tuple[str, ...]
     bytes_down: int
     bytes_up: int
+    late: LateVotes = ()
     recovered: bool = False
     """Written at a restart, not when it happened."""
 

@@ -90,11 +90,12 @@ def server_round(
     votes: list[Vote] = []
     excluded: list[Exclusion] = []
     settings = config.aggregate
-    for client, stats, read in answers:
+    for client, stats, read, late in answers:
         if read is None:
             continue
+        weight = late.weight if late else 1.0
         try:
-            votes.append(checked_vote(client, read, stats.buffered, current, settings))
+            votes.append(checked_vote(client, read, stats.buffered, current, settings, weight))
         except AdapterRejected as rejection:
             excluded.append(Exclusion(client=client, kind="rejected", reason=str(rejection)))
     aggregator = aggregator_of(settings)

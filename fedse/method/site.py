@@ -10,7 +10,7 @@ from fedse.agent.policy import Policy
 from fedse.aggregate.validate import Payload
 from fedse.aggregate.variants import State
 from fedse.audit.game import Probe
-from fedse.committed import Exclusion
+from fedse.committed import Exclusion, LateVote
 from fedse.config.judging import SplitsSection
 from fedse.config.schema import ClientSection, Config
 from fedse.config.training import TrainSection
@@ -101,6 +101,8 @@ class Answer(NamedTuple):
     stats: ClientStats
     read: Callable[[], Payload] | None
     """Gives the adapter's bytes; None = the client has no vote."""
+    late: LateVote | None = None
+    """What is recorded of a vote that was made for an earlier round; None = it is of this one."""
 
 
 class Merged(NamedTuple):

@@ -5,7 +5,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 from shutil import chown
@@ -16,6 +16,8 @@ from fedse.processes.socket_path import require_socket_path
 
 # Why accepting a connection fails without the listener being closed.
 PASSING = {errno.ECONNABORTED, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+# Bytes before a frame that hold its length (multiprocessing.connection, up to 2 GB).
+FRAME_HEAD = 4
 
 
 class SocketAddress(NamedTuple):
@@ -70,19 +72,25 @@ def _remove_dead_socket(path: Path) -> None:
     raise MachineError(f"a worker already listens at {path}", hint=f"lsof {path}")
 
 
-def serve_connections(
-    listener: Listener, exchange: "Callable[[Connection[Any, Any]], None]", log: logging.Logger
-) -> None:
-    """Every connection had its exchange, one after another, until the listener is closed."""
+def accepted(listener: Listener, log: logging.Logger) -> "Iterator[Connection[Any, Any]]":
+    """Every connection, until the listener is closed."""
     while True:
         try:
-            connection = listener.accept()
+            yield listener.accept()
         except OSError as error:
             if error.errno not in PASSING:
                 return
             log.warning("a connection broke before it began: %s", error)
             time.sleep(1)
-            continue
+
+
+def serve_each(
+    connections: "Iterable[Connection[Any, Any]]",
+    exchange: "Callable[[Connection[Any, Any]], None]",
+    log: logging.Logger,
+) -> None:
+    """Every connection had its exchange, one after another, and is closed."""
+    for connection in connections:
         with connection:
             try:
                 exchange(connection)
@@ -100,6 +108,18 @@ def hung_up(connection: "Connection[Any, Any]") -> bool:
             return False
         except OSError:
             return True
+
+
+def first_frame(connection: "Connection[Any, Any]", most: int) -> bytes:
+    """The first frame that has arrived and is read by nobody yet; empty = it is not here whole."""
+    with _socket_of(connection) as end:
+        try:
+            here = end.recv(FRAME_HEAD + most, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except OSError:
+            return b""
+    length = int.from_bytes(here[:FRAME_HEAD], "big")
+    frame = here[FRAME_HEAD:][:length]
+    return frame if len(frame) == length else b""
 
 
 def _socket_of(connection: "Connection[Any, Any]") -> socket.socket:

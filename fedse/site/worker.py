@@ -32,7 +32,8 @@ from fedse.redact.episode import text_filter
 from fedse.site import socket_client
 from fedse.site.agreements import LAST, config_in
 from fedse.site.answer import answer
-from fedse.site.listening import SocketAddress, hung_up, listen, serve_connections
+from fedse.site.callers import Callers, RoundClosed
+from fedse.site.listening import SocketAddress, hung_up, listen, serve_each
 from fedse.site.log import log_to
 from fedse.site.open import open_site
 from fedse.site.opening_log import OpeningLog
@@ -114,26 +115,37 @@ class ByteConnection(Protocol):
     def recv_bytes(self, maxlength: int | None = None) -> bytes: ...
 
 
-def serve_forever(listener: Listener, sites: ServedSites, pulse: Pulse | None = None) -> None:
+def serve_forever(
+    listener: Listener,
+    sites: ServedSites,
+    pulse: Pulse | None = None,
+    callers: Callers | None = None,
+) -> None:
     """Every connection is answered, one after another, until the listener is closed.
 
     `pulse` shows meanwhile whether there is work.
     """
+    callers = callers or Callers()
 
     def serve_one(connection: "Connection[Any, Any]") -> None:
         with pulse.working() if pulse else nullcontext():
             bound_waiting(connection, socket_client.FRAME_SECONDS)
-            exchange(connection, sites, gone=partial(hung_up, connection))
+            exchange(connection, sites, callers, gone=partial(hung_up, connection))
 
-    serve_connections(listener, serve_one, log)
+    serve_each(callers.one_by_one(listener, log), serve_one, log)
 
 
 def exchange(
-    connection: ByteConnection, sites: ServedSites, *, gone: Callable[[], bool] = lambda: False
+    connection: ByteConnection,
+    sites: ServedSites,
+    callers: Callers | None = None,
+    *,
+    gone: Callable[[], bool] = lambda: False,
 ) -> None:
     """One request was read and one reply was sent, whatever the request was.
 
-    Nothing is done if the caller is gone before the work begins: it can ask again.
+    Nothing is done if the caller is gone before the work begins: it can ask again. Work on a round
+    that is closed stops.
     """
     reply, client = SiteReply(ClientStats()), UNNAMED
     try:
@@ -147,9 +159,11 @@ def exchange(
             log.warning("dropped: the caller for round %d has hung up", question.round)
             return
         site = sites.site(name)
-        if site.home is not None:
-            require_room(answer_room(site.home, site.spec.nbytes))
-        reply = answer(question, body, site, sites.config, policy=sites.policy, emit=_note)
+        with (callers := callers or Callers()).serving(question, gone):
+            reply = _answer(site, question, body, sites, callers)
+    except RoundClosed:
+        log.info("stopped: round %d is closed and a later question waits", question.round)
+        return
     except FedSEError as error:
         log.error("refused: %s (%s)", error, error.hint, exc_info=True)
         fault = Fault.FULL_DISK if is_full(error) else Fault(error.exit_code)
@@ -161,6 +175,19 @@ def exchange(
     except Exception:
         log.exception("failed in an unforeseen way")
         reply = SiteReply(ClientStats(), fault=Fault.UNFORESEEN)
+    _send(connection, client, reply)
+
+
+def _answer(
+    site: Site, question: Question, body: bytes, sites: ServedSites, callers: Callers
+) -> SiteReply:
+    emit = partial(_note, callers)
+    if site.home is not None:
+        require_room(answer_room(site.home, site.spec.nbytes))
+    return answer(question, body, site, sites.config, policy=sites.policy, emit=emit)
+
+
+def _send(connection: ByteConnection, client: int, reply: SiteReply) -> None:
     numbers = {"client": client, "fault": reply.fault, "stats": reply.stats.model_dump(mode="json")}
     connection.send_bytes(json.dumps(numbers).encode())
     connection.send_bytes(reply.adapter or b"")
@@ -189,7 +216,8 @@ def largest_body(frame: bytes, sites: ServedSites) -> int:
     return kind.down(sizes)
 
 
-def _note(event: str, /, **facts: Fact) -> None:
+def _note(callers: Callers, event: str, /, **facts: Fact) -> None:
+    callers.look()
     log.info("%s", json.dumps({"event": event, **facts}))
 
 
@@ -209,9 +237,10 @@ def run_worker(
     def open_one(name: str) -> Site:
         own = home if len(clients) == 1 else home / name
         opening = OpeningLog(name, partial(print, file=sys.stderr, flush=True), time.monotonic)
+        beats = [opening.beat, callers.look, *([pulse.beat] if pulse else [])]
 
-        beats = [opening.beat, *([pulse.beat] if pulse else [])]
-        site = open_site(sites.config, name, own, clock=time.time, beat=partial(_each, beats))
+        beat = partial(_each, beats)
+        site = open_site(sites.config, name, own, clock=time.time, beat=beat)
         opening.end()
         # A crash may have come between an erasure and its line.
         note_erasures(own, name, site.buffer.erasures.all(), clock=time.time)
@@ -219,6 +248,7 @@ def run_worker(
 
     sites = ServedSites(config, clients, open_one, policy, partial(config_in, home, config))
     sites.follow(LAST)
+    callers = Callers()
     try:
         # Without a pulse: how long loading may take, the starter decides.
         first = sites.site(sites.clients[0])
@@ -227,7 +257,7 @@ def run_worker(
         with listen(address) as listener:
             log.info("ready: %s at %s", ", ".join(clients), address.path)
             print(f"ready {address.path}", flush=True)
-            serve_forever(listener, sites, pulse)
+            serve_forever(listener, sites, pulse, callers)
     finally:
         sites.close()
 

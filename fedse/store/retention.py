@@ -27,9 +27,14 @@ class Removable(NamedTuple):
     why: str
 
 
+def _kept(run: Run, keep: int) -> int:
+    """How many of the newest rounds keep their adapters: late votes are compared with theirs."""
+    return max(keep, LEAST_KEPT, run.config.aggregate.late + 1)
+
+
 def keep_newest_rounds(run: Run, keep: int) -> None:
     """The adapters of the newest `keep` rounds are kept, and that of round 0; 0 = of all."""
-    oldest = (run.committed or 0) + 1 - max(keep, LEAST_KEPT)
+    oldest = (run.committed or 0) + 1 - _kept(run, keep)
     remove(old_rounds(run, keep, since=oldest - LOOKED_BACK))
 
 
@@ -38,7 +43,7 @@ def old_rounds(run: Run, keep: int, *, since: int = 0) -> Iterator[Removable]:
     last = run.committed
     if not keep or last is None:
         return
-    kept = {0, *range(max(0, last + 1 - max(keep, LEAST_KEPT)), last + 1)}
+    kept = {0, *range(max(0, last + 1 - _kept(run, keep)), last + 1)}
     stored = run.stored(since=since)
     needed = {one.adapter for one in stored if one.round in kept} | {*stored[-1].moments}
     for one in stored:
@@ -66,7 +71,7 @@ def leftovers(run: Run) -> Iterator[Removable]:
 
 def late_replies(run: Run, keep: int) -> Iterator[Removable]:
     """Replies that came after their round was closed, of rounds that are not kept."""
-    first = (run.committed or 0) + 1 - max(keep, LEAST_KEPT)
+    first = (run.committed or 0) + 1 - _kept(run, keep)
     for file in sorted((run.path / "late").glob("*.safetensors")):
         number = file.name.partition("-")[0]
         if keep and number.isdecimal() and int(number) < first:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fedse.aggregate.gate import Harm, Won, harm_of, judge, trimmed_mean
@@ -108,6 +108,19 @@ def test_two_liars_prove_nothing_that_no_honest_site_saw(games: list[tuple[int, 
     said = [*honest, *games[3:]]
     without, whole = (counts(*(pair[i] for pair in said)) for i in (0, 1))
     assert not harm({"site-0"}, without, whole).proven
+
+
+ANY = st.tuples(st.integers(0, GAMES), st.integers(0, GAMES))
+
+
+@example(honest=[(20, 20)] * 3, lie=(GAMES, 0))
+@given(honest=st.lists(ANY, min_size=3, max_size=3), lie=ANY)
+def test_one_liar_makes_the_harm_no_larger_than_an_honest_judge_saw(honest, lie):
+    said = [(20, 20), *honest, lie]
+    without, whole = (counts(*(pair[i] for pair in said)) for i in (0, 1))
+    changes = [(after - before) / GAMES for before, after in honest]
+    found = harm({"site-0"}, without, whole, liars=1)
+    assert min(changes) - 1e-9 <= found.change <= max(changes) + 1e-9
 
 
 @pytest.mark.parametrize("accused", [{"site-0"}, {"site-0", "site-1"}])

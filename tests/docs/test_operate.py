@@ -134,6 +134,7 @@ RARE = {
     "alarm.raised",
     "answer.abstained",
     "answer.excluded",
+    "answer.joined",
     "answer.late",
     "gate.played",
     "personal.started",

@@ -1,7 +1,7 @@
-"""Experiments of toy sites, with settings that go together; some sites are away or lie.
+"""Experiments of toy sites, with settings that go together; some sites are away, late or lie.
 
-Who is away or lies follows from site, round and kind of question alone, so a run that was stopped
-meets the same disturbances when it goes on. The last round has none.
+Who is away, late or lies follows from site, round and kind of question alone, so a run that was
+stopped meets the same disturbances when it goes on. The last round has none.
 """
 
 import hashlib
@@ -26,6 +26,7 @@ from fedse.method.site import Site
 from fedse.privacy.accountant import Charge
 from fedse.protocol import KINDS, Ask, Delivery, Kind, Question
 from fedse.site.private_training import PrivateTraining
+from fedse.store.late_replies import keep_late
 from fedse.store.next_round import ask_to_stop
 from fedse.store.run import Run
 from fedse.testing import open_toy_site, toy_spec
@@ -65,16 +66,27 @@ class Scene(NamedTuple):
     config: Config
     away: frozenset[Place] = frozenset()
     lies: Mapping[Place, str] = {}
+    late: str = ""
+    """A site that is busy with round 1 until round 2 is over: its vote comes late."""
 
-    def disturbed(self, ask: Ask) -> Ask:
-        """Asks as `ask` does, where sites are away and lie as the scene says."""
+    def disturbed(self, ask: Ask, run: Run) -> Ask:
+        """Asks as `ask` does, where sites are away, late and lie as the scene says."""
+        held = run.path / "held"
 
         def asked(question: Question, body: bytes, *, of: Collection[str]) -> Iterator[Delivery]:
-            here = [n for n in of if (n, question.round, question.kind) not in self.away]
-            for one in ask(question, body, of=here):
+            away = {n for n in of if (n, question.round, question.kind) in self.away}
+            if self.late and question.trains and question.round == 2:
+                away.add(self.late)
+                if held.exists():
+                    keep_late(run, 1, self.late, held.read_bytes())
+            for one in ask(question, body, of=[name for name in of if name not in away]):
                 lie = self.lies.get((one.client, question.round, question.kind))
                 lies = lie is not None and one.adapter is not None
-                yield one._replace(adapter=LIES[lie](one.adapter)) if lies else one
+                told = one._replace(adapter=LIES[lie](one.adapter)) if lies else one
+                if question.trains and (told.client, question.round) == (self.late, 1):
+                    held.write_bytes(told.adapter or b"")
+                else:
+                    yield told
 
         return asked
 
@@ -84,8 +96,10 @@ def scenes(draw: st.DrawFn, **fixed: Mapping[str, object]) -> Scene:
     """Any settings that go together; `fixed` sections are not drawn."""
     count = draw(st.sampled_from([3, 3, 3, 4, 5]))
     names = "abcde"[:count]
-    late = draw(st.sampled_from([None, None, None, *names]))
-    gate = {"episodes": 4, "liars": draw(st.integers(0, (count - 1) // 2))}
+    joins = draw(st.sampled_from([None, None, None, *names]))
+    votes_may_be_late = draw(st.sampled_from([False, False, True]))
+    liars = 0 if votes_may_be_late else draw(st.integers(0, (count - 1) // 2))
+    gate = {"episodes": 4, "liars": liars}
     private = {"epsilon": 1000.0, "noise": 2.0, "rate": 1.0, "counts": draw(st.booleans())}
     sections: dict[str, Any] = {
         "run": {
@@ -113,20 +127,25 @@ def scenes(draw: st.DrawFn, **fixed: Mapping[str, object]) -> Scene:
         "splits": {"validation": 0.3},
         "gate": gate if draw(st.booleans()) else {},
         "aggregate": {
-            "type": draw(st.sampled_from(["mean", "mean", "weighted"])),
+            "type": draw(st.sampled_from(["mean", "mean", "weighted"][: 3 - votes_may_be_late])),
             "clip": draw(st.sampled_from(["none", "median"])),
             "strikes": draw(st.sampled_from([0, 1, 3])),
-            "secure": draw(st.booleans()),
+            "secure": not votes_may_be_late and draw(st.booleans()),
+            "pace": draw(st.sampled_from([0.0, 2.0])),
+            "late": int(votes_may_be_late),
         },
         "personal": {"steps": draw(st.sampled_from([0, 2])), "every": 1},
         "privacy": private if draw(st.booleans()) else {},
-        "storage": {"answers": draw(st.sampled_from([0, 2])), "rounds": draw(st.integers(0, 1))},
+        "storage": {
+            "answers": draw(st.sampled_from([0, 2])),
+            "rounds": draw(st.sampled_from([0, 2])),
+        },
         "clients": [
             {
                 "name": name,
                 "env": "fedse.testing:CoinWorld",
                 "options": {"tasks": 16},
-                "joins": 2 if name == late else 1,
+                "joins": 2 if name == joins else 1,
             }
             for name in names
         ],
@@ -140,7 +159,9 @@ def scenes(draw: st.DrawFn, **fixed: Mapping[str, object]) -> Scene:
         st.sampled_from(names), st.integers(1, ROUNDS - 1), st.sampled_from(sorted(KINDS))
     )
     away = draw(st.frozensets(place, max_size=1))
-    return Scene(config, away, draw(st.dictionaries(place, st.sampled_from([*LIES]), max_size=1)))
+    lies = draw(st.dictionaries(place, st.sampled_from([*LIES]), max_size=1))
+    late = draw(st.sampled_from(names)) if config.aggregate.late else ""
+    return Scene(config, away, lies, late)
 
 
 class Stopped(BaseException):
@@ -179,7 +200,7 @@ def play(path: Path, scene: Scene, *, stop: int | None = None) -> Played:
         homes = {name: path / "clients" / name for name in scene.config.members}
         introduce(scene.config, path, homes)
         with closing(InProcess(run, lambda: 0.0, open_toy_site)) as ask:
-            final = federate(run, scene.disturbed(ask), clock=lambda: now[0], sleep=sleep)
+            final = federate(run, scene.disturbed(ask, run), clock=lambda: now[0], sleep=sleep)
         return Played(final.digest, tuple(run.results()), tuple(events))
 
 

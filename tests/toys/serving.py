@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fedse.config.schema import Config
 from fedse.method.site import Site
+from fedse.site.callers import Callers
 from fedse.site.listening import SocketAddress, listen
 from fedse.site.worker import ServedSites, serve_forever
 from fedse.testing import open_toy_site
@@ -22,13 +23,16 @@ def toy_workers(homes: Path, path: Path) -> Iterator[ServeToy]:
     running: list[tuple[Listener, threading.Thread]] = []
 
     def start(
-        config: Config, *clients: str, opened: Callable[[Site], Site] = lambda site: site
+        config: Config,
+        *clients: str,
+        opened: Callable[[Site], Site] = lambda site: site,
+        callers: Callers | None = None,
     ) -> Path:
         def open_one(name: str) -> Site:
             return opened(open_toy_site(config, name, homes / name, clock=time.time))
 
         sites, listener = ServedSites(config, clients, open_one), listen(SocketAddress(path))
-        thread = threading.Thread(target=serve_forever, args=(listener, sites))
+        thread = threading.Thread(target=serve_forever, args=(listener, sites, None, callers))
         thread.start()
         running.append((listener, thread))
         return path

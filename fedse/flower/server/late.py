@@ -1,20 +1,20 @@
-"""Replies that come after their round is closed: kept for diagnosis, never averaged."""
+"""Replies that come after their round is closed: they are noted and kept.
+
+What counts of them later, if anything, the round decides (fedse/drivers/late_votes.py).
+"""
 
 import hashlib
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from flwr.app import Message
 
 from fedse.flower.server.mailbox import Mailbox, Sent
-from fedse.store.files import write_durably
+from fedse.store.late_replies import keep_late
 from fedse.store.run import Run
 
 # Seconds between two checks; nobody waits for these replies.
 LOOK_SECONDS = 5.0
-KEPT_FILES = 20
-FOLDER = "late"
 
 Read = Callable[[Sent, Message | None], tuple[str, bytes] | None]
 """Who sent a reply and its adapter, empty if it cannot be read; None = there is no reply."""
@@ -37,6 +37,15 @@ class LateReplies:
         """A reply to any of `messages` is late from now on."""
         self._waiting |= messages
 
+    def busy(self, round: int) -> dict[str, str]:
+        """Nodes whose late answer would still count in `round`, and since when each is online."""
+        oldest = round - self._run.config.aggregate.late
+        return {
+            sent.node.key: sent.node.since
+            for sent in self._waiting.values()
+            if oldest <= sent.round < round and (sent.round, sent.node.key) not in self._counted
+        }
+
     def look(self, mailbox: Mailbox, read: Read) -> None:
         """Late replies that are there were noted in the run's log, and their adapters kept."""
         now = time.monotonic()
@@ -56,26 +65,13 @@ class LateReplies:
                 "answer.late", round=sent.round, client=client, bytes=len(adapter), again=again
             )
             if adapter and not again:
-                self._keep(f"{sent.round:03d}-{client}", adapter)
+                keep_late(self._run, sent.round, client, adapter)
 
     def _forget_closed(self) -> None:
         """Answers of the newest round, and of those that replies may still come to, are kept."""
         rounds = {sent.round for sent in self._waiting.values()}
         rounds.add(max((round for round, _ in self._counted), default=0))
         self._counted = {key: one for key, one in self._counted.items() if key[0] in rounds}
-
-    def _keep(self, name: str, adapter: bytes) -> None:
-        folder = self._run.path / FOLDER
-        folder.mkdir(exist_ok=True)
-        write_durably(folder / f"{name}.safetensors", adapter)
-        # By round first: the time of a file is wrong if the clock was set in between.
-        for old in sorted(folder.glob("[0-9]*"), key=_age)[:-KEPT_FILES]:
-            old.unlink()
-
-
-def _age(file: Path) -> tuple[int, int]:
-    """Round and time of a late reply."""
-    return int(file.name.partition("-")[0]), file.stat().st_mtime_ns
 
 
 def _digest(adapter: bytes) -> str:

@@ -54,6 +54,8 @@ class Attempt:
     """How often it was asked in this round."""
     rest: float
     """Until when a node that comes and goes is not asked again."""
+    first: float
+    """When it was asked first in this round."""
 
 
 @dataclass
@@ -82,6 +84,8 @@ class Asking:
     """Valid answers below which the round would be abandoned: until `join` more are waited for."""
     deadline: float = math.inf
     """Seconds the nodes have to answer, from when those that are expected have come."""
+    lasting: float = 0.0
+    """Seconds after the deadline in which an answer is of use to a later round."""
     gathered: float | None = None
     """When they had come; None = not yet."""
     took: Mapping[str, float] = field(default_factory=dict)
@@ -101,8 +105,9 @@ class Asking:
     def due(self, nodes: Sequence[Node], now: float) -> dict[Node, float]:
         """The online `nodes`, in the order of preference, that are to be asked now.
 
-        Each with the seconds for which it is asked: until the deadline, or, if it was only
-        silent, until it would be asked once more. So one question at most waits for a busy node.
+        Each with the seconds for which it is asked: as long as an answer is of use, or, if it was
+        only silent, until it would be asked once more. So one question at most waits for a busy
+        node.
         """
         self.online = frozenset(node.key for node in nodes)
         self.seen |= dict.fromkeys(self.online, now)
@@ -114,7 +119,8 @@ class Asking:
         if rest <= 0:
             return {}
         due = [n for n in chosen if n.key not in self.settled and self._is_due(n, now)]
-        return {n: min(rest, self._pause(n)) if self._is_silent(n) else rest for n in due}
+        useful = rest + self.lasting
+        return {n: min(rest, self._pause(n)) if self._is_silent(n) else useful for n in due}
 
     def closes(self) -> float:
         """When the round stops waiting, as things are now."""
@@ -157,7 +163,10 @@ class Asking:
             times = before.times + 1 if before else 1
             # A second at first, twice as long each time.
             rest = now + 2.0 ** (times - 1)
-            self.attempts[sent.node.key] = Attempt(sent.node.since, now + pause, pause, times, rest)
+            first = before.first if before else now
+            self.attempts[sent.node.key] = Attempt(
+                sent.node.since, now + pause, pause, times, rest, first
+            )
             if failure := self.failed.get(sent.node.key):
                 failure.pause *= 2
                 failure.again = now + failure.pause

@@ -23,6 +23,7 @@ from fedse.flower.server.fault_text import (
 )
 from fedse.flower.server.late import LateReplies
 from fedse.flower.server.mailbox import Mailbox, Node, Sent
+from fedse.flower.server.pace import Pace
 from fedse.flower.server.schedule import Asking, ReplyValue, Size, in_order, size_of
 from fedse.protocol import KINDS, UNNAMED, Delivery, Question, SiteReply, Sizes, undelivered
 from fedse.seeds import seed_of
@@ -65,7 +66,7 @@ class GridAsk:
         self._registered: set[str] = set()
         self._well = None if well is None else frozenset(well)
         self._took: dict[str, float] = {}
-        self._late = LateReplies(run)
+        self._late, self._pace = LateReplies(run), Pace(run.config.aggregate)
         self._offences = OffenceReader(run.path / OFFENCES)
 
     def __call__(
@@ -78,7 +79,7 @@ class GridAsk:
         while True:
             self._beat()
             yield from self._dismiss_revoked(asking, out, train=train)
-            due = asking.due(self._nodes(question.round, out), time.monotonic())
+            due = asking.due(self._nodes(question, out), time.monotonic())
             messages = self._mailbox.send(due, content, round=question.round)
             asking.sent(messages, time.monotonic())
             for delivery, node in self._read_arrivals(asking, question):
@@ -90,6 +91,8 @@ class GridAsk:
                 break
             time.sleep(POLL_SECONDS)
         self._late.expect(asking.waiting)
+        took = {node: self._took[node] for node in well}
+        self._pace.note(question.kind, asking.attempts, took)
         for node, reason in asking.failures():
             yield undelivered(self._name_of(node), "failed", reason)
         unasked = (self._well or frozenset()) - (asking.well or frozenset())
@@ -98,19 +101,21 @@ class GridAsk:
     def _begin(self, out: set[str], question: Question) -> Asking:
         limits, now = self._run.config.aggregate, time.monotonic()
         brief = BRIEF_SECONDS if question.kind in ("news", "agree") else limits.deadline
-        deadline, before = min(limits.deadline, brief), self._well
+        limit, before = min(limits.deadline, brief), self._well
+        deadline = min(limit, self._pace.deadline(question.kind))
         asked = None if before is None else {n for n in before if self._name_of(n) not in out}
         # The wait for sites to come at all does not use up the time they have to answer.
         join, self._join_seconds = now + self._join_seconds, 0.0
         return Asking(
             begun=now,
-            ends=join + deadline,
+            ends=join + limit,
             rejoin=limits.rejoin,
             size=self._size(out, train=question.trains),
             well=None if asked is None else frozenset(asked),
             join=join,
             needed=limits.min_clients,
             deadline=deadline,
+            lasting=limits.late * deadline if question.trains else 0.0,
             took=self._took,
         )
 
@@ -126,18 +131,24 @@ class GridAsk:
             self._late.expect(asking.dismissed(name, self._size(out, train=train)))
             yield undelivered(name, "revoked", REVOKED)
 
-    def _nodes(self, round: int, skip: Collection[str]) -> list[Node]:
-        """The nodes that may be asked, in the order in which this round prefers them."""
+    def _nodes(self, question: Question, skip: Collection[str]) -> list[Node]:
+        """The nodes that may be asked, in the order in which this round prefers them.
+
+        One whose late vote is still of use is left to it. The last adapter is measured by all.
+        """
+        busy = {} if question.kind == "evaluate" else self._late.busy(question.round)
         nodes = [
             n
             for n in self._mailbox.present()
-            if (n.name or self._spoke.get(n.key)) not in skip and self._may_be_member(n)
+            if (n.name or self._spoke.get(n.key)) not in skip
+            and self._may_be_member(n)
+            and busy.get(n.key) != n.since
         ]
         self._registered |= {node.name for node in nodes if node.name}
         if not self._run.config.aggregate.goal:
             return nodes
         seed = self._run.config.run.seed
-        return in_order(nodes, {n.key: seed_of(seed, round, n.key) for n in nodes})
+        return in_order(nodes, {n.key: seed_of(seed, question.round, n.key) for n in nodes})
 
     def _may_be_member(self, node: Node) -> bool:
         """Not a site that joins with a later agreement, or was a member before this one."""
@@ -157,7 +168,7 @@ class GridAsk:
             if passing:
                 asking.faltered(node, delivery.fault, time.monotonic())
                 continue
-            self._took[node] = time.monotonic() - asking.begun
+            self._took[node] = time.monotonic() - asking.attempts[node].first
             self._late.expect(asking.answered(node, self._worth(delivery, question)))
             self._late.counted(sent.round, node, delivery.adapter or b"")
             yield delivery, node
