@@ -114,6 +114,7 @@ EVENTS = {
     "sum.refused": "a secure sum could not be made or used, so the adapter stays the same",
     "round.committed": "the round is in the database",
     "alarm.raised": "the round's numbers show what keeps the agent from learning",
+    "loop.failed": "an error ended the round loop of a federation, which is then submitted again",
     "run.resumed": "the round loop ended early and was submitted again after `round`",
     "run.interrupted": "Ctrl-C; `round` rounds are committed",
     "run.stopped": "somebody asked for a stop, and no round is open; `round` rounds are committed",

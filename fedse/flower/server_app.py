@@ -5,8 +5,8 @@ when it is submitted again.
 """
 
 import time
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from fedse.drivers.loop import federate
-from fedse.errors import ConfigError
+from fedse.errors import ConfigError, FedSEError
 from fedse.events import Fact
 from fedse.federation.folder import revoked_in
 from fedse.federation.spare import free_places
@@ -42,6 +42,7 @@ def main(grid: Grid, context: Context) -> None:
         held(folder),
         pulse.working(),
         closing(open_run(folder, clock=time.time, observers=seen)) as run,
+        failure_told(run),
     ):
         bound_pulls(run.spec.nbytes)
         join = float(context.run_config["join-seconds"])
@@ -57,6 +58,16 @@ def main(grid: Grid, context: Context) -> None:
             beat=pulse.beat,
         )
         federate(run, ask, clock=time.time, sleep=partial(beating_sleep, pulse))
+
+
+@contextmanager
+def failure_told(run: Run) -> Iterator[None]:
+    """An error that ends the loop is in the run's log: who starts it again reads it there."""
+    try:
+        yield
+    except FedSEError as error:
+        run.emit("loop.failed", error=str(error))
+        raise
 
 
 def beating_sleep(pulse: Pulse, seconds: float) -> None:

@@ -135,6 +135,7 @@ RARE = {
     "answer.excluded",
     "answer.late",
     "gate.played",
+    "loop.failed",
     "personal.started",
     "round.waiting",
     "run.failed",
