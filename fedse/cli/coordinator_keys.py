@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from fedse.cli.federation_options import HERE, Folder, SiteName, require_flower
 from fedse.errors import ConfigError
+from fedse.federation.security import note
 from fedse.ledger.pardon import grant_pardon
 from fedse.store.run_folder import open_run
 
@@ -37,6 +38,7 @@ def renew(
         raise ConfigError(f"--days must be 1 or more, got {days}")
     federation = open_federation(dir_)
     ends = renew_certificate(federation, now=datetime.now(UTC), days=days, new_key=new_key)
+    note(federation.path, "certificate.renewed", clock=time.time)
     print(f"the server's certificate is valid until {ends:%Y-%m-%d}")
 
 
@@ -61,6 +63,7 @@ def pardon(
     with hints_name(federation.path), open_run(federation.run, clock=time.time) as run:
         member_of(federation.sites, site)
         granted = grant_pardon(run, site, reason=reason, clock=time.time)
+    note(federation.path, "site.pardoned", site=site, clock=time.time)
     print(f"{site} is pardoned: strikes up to round {granted.after} no longer count")
 
 

@@ -25,6 +25,7 @@ from fedse.cli.result import print_result
 from fedse.cli.run import Metrics, Set, watched
 from fedse.config.file import experiment_text, load_config
 from fedse.errors import ConfigError, Interrupted
+from fedse.federation.security import EventName, note, noted, refusals_noted
 from fedse.observers.follow import followed
 from fedse.ports import LINK_PORT, PROXY_PORT
 from fedse.results.outcome import result_of
@@ -103,6 +104,7 @@ def invite(
     file = folder.invite(
         federation, site, nonce=secrets.token_hex(16), now=int(time.time()), hours=hours
     )
+    note(federation.path, "site.invited", site=site, clock=time.time)
     todo = f"send this file to {site} over a private channel"
     print(f"{file}\n{todo}: anyone who holds it can enrol in its place")
 
@@ -127,13 +129,16 @@ def enrol(
     from fedse.federation import folder, renewal, rotation
 
     federation = folder.open_federation(dir_)
-    asked = rotation.read_either(request)
-    if isinstance(asked, rotation.RotationRequest):
-        renewal.rotate(federation, asked)
-        print(f"{asked.site} has a new key{effect(federation)}")
-    else:
-        folder.enrol(federation, asked, now=time.time())
-        print(f"{asked.site} is enrolled{effect(federation)}")
+    with refusals_noted(federation.path, "enrolment.refused", clock=time.time):
+        asked = rotation.read_either(request)
+        anew = isinstance(asked, rotation.RotationRequest)
+        if isinstance(asked, rotation.RotationRequest):
+            renewal.rotate(federation, asked)
+        else:
+            folder.enrol(federation, asked, now=time.time())
+    event: EventName = "key.changed" if anew else "site.enrolled"
+    note(federation.path, event, site=asked.site, clock=time.time)
+    print(f"{asked.site} {'has a new key' if anew else 'is enrolled'}{effect(federation)}")
 
 
 @app.command
@@ -147,6 +152,7 @@ def revoke(site: SiteName, /, *, dir_: Folder = HERE) -> None:
 
     federation = folder.open_federation(dir_)
     folder.revoke(federation, site)
+    note(federation.path, "site.revoked", site=site, clock=time.time)
     print(f"{site} is revoked{effect(federation)}")
 
 
@@ -179,6 +185,7 @@ def start(
     config, log = run_config(federation.run), federation.run / LOG
     patience = config.aggregate.deadline + wait  # between two events: the wait, a whole round
     print_aside(*enrolment_lines(federation))
+    security = noted(federation.path, clock=time.time)
     ends, sites, view = expiries(federation), partial(sites_now, federation), fresh_view(federation)
     try:
         with (
@@ -187,7 +194,7 @@ def start(
             serving(federation, proxy=proxy, tell=print_aside) as server,
             shown(mode, config, log=log, seen=lambda: view().words) as observer,
             nullcontext() if mode == "live" else connections_told(view, tell=print_aside),
-            followed(log, fan_out([observer, *watchers, *on_page])),
+            followed(log, fan_out([observer, *watchers, *on_page, security])),
         ):
             server.run(wait=wait)
     except KeyboardInterrupt:

@@ -18,6 +18,7 @@ from fedse.cli.phrases import counted
 from fedse.cli.site_options import HERE, HomeOption, idle, opened
 from fedse.envs.base import SubjectEnv, make_env, subject_of
 from fedse.errors import ConfigError
+from fedse.federation.security import note
 from fedse.site.acting import engine_of
 from fedse.site.forget import Forgotten, forget_subject, look_for
 from fedse.site.own_adapters import FOLDER
@@ -98,6 +99,7 @@ def _removed(home: "Home", name: str, *, dry_run: bool) -> Forgotten:
             else:
                 given = (name, buffer, home.path, home.card.site, home.config)
                 told = forget_subject(*given, clock=time.time)
+                note(home.path, "person.forgotten", clock=time.time)
     if not told.found.rows and not told.erasures and not isinstance(env, SubjectEnv):
         raise ConfigError(
             f"environment {member.env} does not report whom a task is about",

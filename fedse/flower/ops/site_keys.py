@@ -4,6 +4,7 @@ A site is not told when the coordinator has accepted its new key; it notices tha
 its node in. Until then each start of the node tries the other key.
 """
 
+import time
 from typing import NamedTuple
 
 from fedse.federation.home import Home
@@ -14,6 +15,7 @@ from fedse.federation.rotation import (
     next_key,
     next_presence,
 )
+from fedse.federation.security import note
 from fedse.processes.restart import Tell
 
 
@@ -48,4 +50,5 @@ class SiteKeys:
         """A new key that the server has let in is the site's own."""
         if finish_rotation(self._home):
             self._tries_next = False
+            note(self._home.path, "key.changed", clock=time.time)
             self._tell("the coordinator has accepted the new key; the old one is gone")
