@@ -185,7 +185,6 @@ def start(
     config, log = run_config(federation.run), federation.run / LOG
     patience = config.aggregate.deadline + wait  # between two events: the wait, a whole round
     print_aside(*enrolment_lines(federation))
-    security = noted(federation.path, clock=time.time)
     ends, sites, view = expiries(federation), partial(sites_now, federation), fresh_view(federation)
     try:
         with (
@@ -194,7 +193,7 @@ def start(
             serving(federation, proxy=proxy, tell=print_aside) as server,
             shown(mode, config, log=log, seen=lambda: view().words) as observer,
             nullcontext() if mode == "live" else connections_told(view, tell=print_aside),
-            followed(log, fan_out([observer, *watchers, *on_page, security])),
+            followed(log, fan_out([observer, *watchers, *on_page, noted(dir_, clock=time.time)])),
         ):
             server.run(wait=wait)
     except KeyboardInterrupt:
