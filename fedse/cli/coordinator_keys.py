@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from fedse.cli.approvals import As, Key, approved
 from fedse.cli.federation_options import HERE, Folder, SiteName, require_flower
 from fedse.errors import ConfigError
 from fedse.federation.security import note
@@ -48,6 +49,8 @@ def pardon(
     *,
     dir_: Folder = HERE,
     reason: Annotated[str, Parameter(help="The reason; it is recorded in the ledger.")] = "",
+    as_: As = None,
+    key: Key = None,
 ) -> None:
     """End a site's quarantine: it takes part again from the next round.
 
@@ -56,15 +59,14 @@ def pardon(
     Example: fedse federation pardon north --reason "wrong version, upgraded"
     """
     require_flower()
-    from fedse.federation.enrolment import member_of
     from fedse.federation.folder import hints_name, open_federation
 
     federation = open_federation(dir_)
-    with hints_name(federation.path), open_run(federation.run, clock=time.time) as run:
-        member_of(federation.sites, site)
-        granted = grant_pardon(run, site, reason=reason, clock=time.time)
-    note(federation.path, "site.pardoned", site=site, clock=time.time)
-    print(f"{site} is pardoned: strikes up to round {granted.after} no longer count")
+    with approved(federation, "pardon", site, as_, key) as now:
+        if now:
+            with hints_name(federation.path), open_run(federation.run, clock=time.time) as run:
+                granted = grant_pardon(run, site, reason=reason, clock=time.time)
+            print(f"{site} is pardoned: strikes up to round {granted.after} no longer count")
 
 
 def effect(federation: "Federation") -> str:

@@ -12,6 +12,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from fedse.api.engines import fan_out
+from fedse.cli.approvals import As, Key, approved
 from fedse.cli.connections import connections_told, enrolment_lines, sites_now
 from fedse.cli.console import shown
 from fedse.cli.coordinator_keys import effect, expiries, pardon, renew
@@ -90,6 +91,8 @@ def invite(
     *,
     dir_: Folder = HERE,
     hours: Annotated[float, Parameter(help="How long the invitation is valid.")] = 72.0,
+    as_: As = None,
+    key: Key = None,
 ) -> None:
     """Write one signed file for a site; it is valid for one enrolment.
 
@@ -101,12 +104,12 @@ def invite(
     if not 0 < hours < float("inf"):
         raise ConfigError(f"--hours must be more than 0, got {hours}")
     federation = folder.open_federation(dir_)
-    file = folder.invite(
-        federation, site, nonce=secrets.token_hex(16), now=int(time.time()), hours=hours
-    )
-    note(federation.path, "site.invited", site=site, clock=time.time)
-    todo = f"send this file to {site} over a private channel"
-    print(f"{file}\n{todo}: anyone who holds it can enrol in its place")
+    with approved(federation, "invite", site, as_, key) as now:
+        if now:
+            nonce, moment = secrets.token_hex(16), int(time.time())
+            file = folder.invite(federation, site, nonce=nonce, now=moment, hours=hours)
+            todo = f"send this file to {site} over a private channel"
+            print(f"{file}\n{todo}: anyone who holds it can enrol in its place")
 
 
 @app.command
@@ -142,7 +145,7 @@ def enrol(
 
 
 @app.command
-def revoke(site: SiteName, /, *, dir_: Folder = HERE) -> None:
+def revoke(site: SiteName, /, *, dir_: Folder = HERE, as_: As = None, key: Key = None) -> None:
     """Remove a site's key permanently; a running SuperLink disconnects the site at once.
 
     Example: fedse federation revoke clinic-a
@@ -151,9 +154,10 @@ def revoke(site: SiteName, /, *, dir_: Folder = HERE) -> None:
     from fedse.federation import folder
 
     federation = folder.open_federation(dir_)
-    folder.revoke(federation, site)
-    note(federation.path, "site.revoked", site=site, clock=time.time)
-    print(f"{site} is revoked{effect(federation)}")
+    with approved(federation, "revoke", site, as_, key) as now:
+        if now:
+            folder.revoke(federation, site)
+            print(f"{site} is revoked{effect(federation)}")
 
 
 app.command(renew)

@@ -100,7 +100,8 @@ def _removed(home: "Home", name: str, *, dry_run: bool) -> Forgotten:
                 given = (name, buffer, home.path, home.card.site, home.config)
                 told = forget_subject(*given, clock=time.time)
                 note(home.path, "person.forgotten", clock=time.time)
-    if not told.found.rows and not told.erasures and not isinstance(env, SubjectEnv):
+    known = told.found.rows or told.found.removed or told.erasures
+    if not known and not isinstance(env, SubjectEnv):
         raise ConfigError(
             f"environment {member.env} does not report whom a task is about",
             hint="give it a method subject(task) that returns the name",
@@ -152,6 +153,7 @@ def _facts(told: Forgotten, *, dry_run: bool) -> dict[str, Any]:
         "lessons": len(found.lessons),
         "games": len(found.games),
         "parts": len(found.parts),
+        "aged": bool(found.removed),
         "unknown": found.unknown,
         "mentioned": found.mentioned,
         "marks": [one.mark for one in told.erasures],
@@ -173,7 +175,9 @@ def forgotten_lines(told: Forgotten, home: Path, *, dry_run: bool) -> Iterator[s
         f"{counted(len(found.parts), 'part')} of a round under way"
     )
     yield f"{'found' if dry_run else 'removed':<9}{rows}"
-    if not found.rows and told.erasures:
+    if found.removed:
+        yield "age      episodes about it were removed before, because they were too old"
+    elif not found.rows and told.erasures:
         yield "before   this name was already forgotten here; the following is on record"
     if found.unknown:
         yield f"unknown  {counted(found.unknown, 'record')}: the environment names nobody"

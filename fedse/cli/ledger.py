@@ -198,9 +198,11 @@ def _client_rows(entries: Sequence[Entry]) -> Iterator[Row]:
 ROWS = {"server": _server_rows}
 NOUNS = {
     "round": "round",
+    "decided": "decision",
     "answered": "answer",
     "resent": "repetition",
     "forgotten": "erasure",
+    "removed": "removal",
     "audited": "audit",
     "summed": "sum",
 }

@@ -33,6 +33,8 @@ EventName = Literal[
     "site.struck",
     "site.quarantined",
     "site.pardoned",
+    "approval.waiting",
+    "operator.refused",
     "certificate.renewed",
     "ledger.failed",
     "restored",
@@ -58,6 +60,8 @@ EVENTS: dict[EventName, Kind] = {
         "alert", "the site is not asked any more; once after each start of the server"
     ),
     "site.pardoned": Kind("warning", "the site's strikes no longer count"),
+    "approval.waiting": Kind("info", "an operator approved of what needs a second one"),
+    "operator.refused": Kind("warning", "a command had no operator's key, or not the right one"),
     "certificate.renewed": Kind("info", "the server has a new certificate"),
     "ledger.failed": Kind("alert", "a line of a ledger was changed, or lines are missing"),
     "restored": Kind("warning", "the folder was made from a backup"),
@@ -79,6 +83,8 @@ class SecurityEvent(Record):
     federation: str
     site: Annotated[str, Field(pattern=CLIENT_NAME)] | None = None
     """The site that the event is about."""
+    by: tuple[str, ...] | None = None
+    """The operators who approved, where the federation names any."""
     round: int | None = None
     """The round whose reply is meant."""
     reason: Annotated[str, Field(max_length=LONGEST)] | None = None
@@ -91,6 +97,7 @@ def note(
     *,
     clock: Clock,
     site: str | None = None,
+    by: tuple[str, ...] = (),
     round: int | None = None,
     reason: str = "",
 ) -> None:
@@ -108,6 +115,7 @@ def note(
         place=owner.place,
         federation=owner.federation,
         site=site or owner.site,
+        by=by or None,
         round=round,
         reason=reason[:LONGEST] or None,
     )
