@@ -88,7 +88,7 @@ def decision(
         with hints_name(folder):
             member_of(federation.sites, site)
     with refusals_noted(folder, "operator.refused", clock=clock):
-        made = _signed(federation, known, action, subject, given, now=clock())
+        made = _signed(federation, known, action, subject, given, clock=clock)
     by = tuple(sorted(made.keys)) if made else ()
     needed = 2 if known and action in known.four_eyes else 1
     if made and len(by) < needed:
@@ -98,8 +98,7 @@ def decision(
         return
     yield Approvals(by, complete=True)
     if made:
-        ledger = Ledger(federation.run, role="server", name=federation.run.name, clock=clock)
-        ledger.append("decided", made.model_dump(mode="json"))
+        _ledger(federation, clock=clock).append("decided", made.model_dump(mode="json"))
         _pending(folder, made.proposal).unlink(missing_ok=True)
     if action in EVENTS:
         note(folder, EVENTS[action], clock=clock, site=site, by=by)
@@ -112,7 +111,7 @@ def _signed(
     subject: str,
     given: OperatorKey | None,
     *,
-    now: float,
+    clock: Clock,
 ) -> Decision | None:
     """The decision with this operator's signature; None = the federation names no operators."""
     if known is None:
@@ -124,9 +123,11 @@ def _signed(
         return None
     name, signer = _allowed(known, action, given)
     proposal = Proposal(
-        federation=federation.card.fingerprint, action=action, subject=subject, made=int(now)
+        federation=federation.card.fingerprint, action=action, subject=subject, made=int(clock())
     )
     before = _waiting(federation.path, proposal, known)
+    if before and _is_on_record(federation, before, clock=clock):
+        before = None
     proposal = before.proposal if before else proposal
     return Decision(
         proposal=proposal,
@@ -176,6 +177,22 @@ def _waiting(folder: Path, asked: Proposal, known: Operators) -> Decision | None
     same = found.proposal.model_copy(update={"made": asked.made}) == asked
     late = not 0 <= asked.made - found.proposal.made <= VALID_SECONDS
     return found if still and same and not late else None
+
+
+def _is_on_record(federation: Federation, found: Decision, *, clock: Clock) -> bool:
+    """Whether it was done already: a file that somebody kept and put back is no approval."""
+    made = found.proposal.model_dump(mode="json")
+    return bool(
+        _ledger(federation, clock=clock).last(
+            "decided",
+            naming=f'"made":{found.proposal.made}',
+            where=lambda line: line.facts["proposal"] == made,
+        )
+    )
+
+
+def _ledger(federation: Federation, *, clock: Clock) -> Ledger:
+    return Ledger(federation.run, role="server", name=federation.run.name, clock=clock)
 
 
 def _pending(folder: Path, proposal: Proposal) -> Path:

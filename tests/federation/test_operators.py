@@ -116,6 +116,18 @@ def test_four_eyes_are_those_of_two_operators(office: Office, capsys: pytest.Cap
     assert len(office.decided()) == 1, "what was approved once is not approved again"
 
 
+def test_an_approval_that_somebody_kept_and_put_back_counts_no_more(office: Office):
+    office.name(("ada", ALL), ("bo", ALL), four_eyes='["revoke"]')
+    assert office.revoke("ada") == 0
+    (kept,) = (office.path / PENDING).iterdir()
+    text = kept.read_bytes()
+    assert office.revoke("bo") == 0
+    kept.write_bytes(text)
+    office.scene.invite_again()
+    assert office.revoke("bo") == 0
+    assert (office.state, len(office.decided())) == ("invited", 1)
+
+
 def approvals(office: Office, name: str, now: float, site: str = "alpha") -> bool:
     given = OperatorKey(name, office.keys / name)
     with decision(office.federation, "pardon", site, given, clock=lambda: now) as made:
