@@ -67,7 +67,7 @@ def serve_site(
         if left := processes.end_orphans():
             tell(f"ended what an earlier start had left running: {', '.join(left)}")
         socket = Path(sockets) / "site.sock"
-        keys = SiteKeys(home, tell)
+        keys = SiteKeys(home, tell, clock=time.time)
         worker, node = kept_processes(home, socket, processes, keys, room, tell)
         tell(f"starting the worker; what it does is in {processes.logs}/worker*.log")
         _wait_for(socket, worker)

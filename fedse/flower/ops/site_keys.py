@@ -4,7 +4,6 @@ A site is not told when the coordinator has accepted its new key; it notices tha
 its node in. Until then each start of the node tries the other key.
 """
 
-import time
 from typing import NamedTuple
 
 from fedse.federation.home import Home
@@ -17,6 +16,7 @@ from fedse.federation.rotation import (
 )
 from fedse.federation.security import note
 from fedse.processes.restart import Tell
+from fedse.types import Clock
 
 
 class ChosenKey(NamedTuple):
@@ -28,8 +28,8 @@ class ChosenKey(NamedTuple):
 class SiteKeys:
     """The keys of a site that runs."""
 
-    def __init__(self, home: Home, tell: Tell) -> None:
-        self._home, self._tell = home, tell
+    def __init__(self, home: Home, tell: Tell, *, clock: Clock) -> None:
+        self._home, self._tell, self._clock = home, tell, clock
         self._tries_next = True
 
     def choose(self) -> ChosenKey:
@@ -50,5 +50,5 @@ class SiteKeys:
         """A new key that the server has let in is the site's own."""
         if finish_rotation(self._home):
             self._tries_next = False
-            note(self._home.path, "key.changed", clock=time.time)
+            note(self._home.path, "key.changed", clock=self._clock)
             self._tell("the coordinator has accepted the new key; the old one is gone")
