@@ -22,6 +22,7 @@ from fedse.envs.base import make_env
 from fedse.errors import INSTALL_TORCH, EnvError, FedSEError, boundary, install_line
 from fedse.method.site import tasks_of
 from fedse.models.number_format import slowed_by
+from fedse.outbound import proxy_to
 from fedse.plugins import ENVS, PACKAGES
 from fedse.ports import LINK_PORT, PROXY_PORT, why_not_free
 from fedse.store.run_folder import run_folders
@@ -66,6 +67,7 @@ def examine(
 ) -> list[Diagnosis]:
     """All findings, in the order a person would ask; `config` adds what that experiment needs."""
     findings = [_python(), *_packages(), *_coordinator(ports), *_telemetry(environ)]
+    findings += _proxy(environ)
     findings += [_disk(root), _memory(), _writable(root), _base_models(), _threads(environ)]
     if config is not None:
         findings += _experiment(config)
@@ -113,6 +115,17 @@ def _telemetry(environ: Mapping[str, str]) -> list[Diagnosis]:
             f"export {' '.join(talkative)}",
         )
     ]
+
+
+def _proxy(environ: Mapping[str, str]) -> list[Diagnosis]:
+    """Through what a site here would reach its server, if not directly."""
+    proxy = proxy_to("", environ)
+    if not proxy:
+        return []
+    if not proxy.startswith("http"):
+        fix = "name an HTTP proxy: export HTTPS_PROXY=http://PROXY:PORT"
+        return [Diagnosis("warn", f"a site here cannot use the proxy {proxy}", fix)]
+    return [Diagnosis("ok", f"a site here reaches its server through the proxy {proxy}")]
 
 
 def _coordinator(ports: Sequence[int]) -> list[Diagnosis]:

@@ -23,6 +23,7 @@ from typing import Any
 import fedse
 from fedse import errors
 from fedse.config.keys import ANY, ConfigKey, config_keys, keys_of
+from fedse.federation import security
 from fedse.types import ClientStats
 from fedse_serve.settings import NAME as SERVICE
 from fedse_serve.settings import ServiceSettings
@@ -120,6 +121,18 @@ def _events(sources: Mapping[str, str]) -> Iterator[str]:
     source = inspect.getsource(sys.modules[ClientStats.__module__])
     docs = member_docs(definition_of(ClientStats.__name__, source)) | COUNTS
     yield table(["field", "meaning"], [(f"`{n}`", docs[n]) for n in ClientStats.model_fields])
+
+
+def _security_events() -> Iterator[str]:
+    yield "## Events"
+    rows = [(f"`{name}`", *kind) for name, kind in security.EVENTS.items()]
+    yield table(["event", "severity", "noted when"], rows)
+    yield "## Fields"
+    about = {"event": "As above.", "severity": "As above.", "federation": "Its name."}
+    docs = about | member_docs(definition_of("SecurityEvent", inspect.getsource(security)))
+    fields = security.SecurityEvent.model_fields
+    always = {name: "always" if field.is_required() else "" for name, field in fields.items()}
+    yield table(["field", "there", "meaning"], [(f"`{n}`", always[n], docs[n]) for n in fields])
 
 
 # --- exit codes
@@ -237,6 +250,7 @@ PAGES: Mapping[str, Callable[[], Iterator[str]]] = {
     "reference/config.md": _config,
     "reference/service.md": _service,
     "reference/events.md": lambda: _events(sources_here()),
+    "reference/security-events.md": _security_events,
     "reference/exit-codes.md": _exit_codes,
     "reference/api.md": _api,
     "reference/compatibility.md": _compatibility,

@@ -35,6 +35,14 @@ INTRO = {
         "agent saw or wrote. Where these files are: [operate a "
         "federation](../how-to/operate.md#logs).",
     ),
+    "reference/security-events.md": (
+        "Security events",
+        "The coordinator's folder and every site's home have a file `security.jsonl` with one "
+        "JSON object per line, which a SIEM can collect: [operate a "
+        "federation](../how-to/operate.md#security-events). Only its owner can read it. No field "
+        "has text that an agent saw or wrote, and none has a reason that a person typed. Fields "
+        "that do not apply are left out. Later versions may add events and fields.",
+    ),
     "reference/exit-codes.md": (
         "Exit codes",
         "Every error is printed as `error: ...`. If there is something to do next, a line "
@@ -115,6 +123,7 @@ EVENTS = {
     "sum.refused": "a secure sum could not be made or used, so the adapter stays the same",
     "round.committed": "the round is in the database",
     "alarm.raised": "the round's numbers show what keeps the agent from learning",
+    "loop.failed": "an error ended the round loop of a federation, which is then submitted again",
     "run.resumed": "the round loop ended early and was submitted again after `round`",
     "run.interrupted": "Ctrl-C; `round` rounds are committed",
     "run.stopped": "somebody asked for a stop, and no round is open; `round` rounds are committed",

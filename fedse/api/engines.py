@@ -10,6 +10,7 @@ from fedse.errors import FedSEError, Interrupted
 from fedse.events import Fact, Observer
 from fedse.observers.follow import followed
 from fedse.site.acting import engine_of
+from fedse.store.next_round import forget_stop
 from fedse.store.run import Run
 from fedse.store.run_folder import held
 
@@ -32,6 +33,7 @@ def drive(run: Run, engine: Engine, observer: Observer, *, remembered: Path | No
 
     The local engine takes work from `remembered` that an earlier run has done there.
     """
+    forget_stop(run.path)
     try:
         with engine_of(run.config).ready(
             run.path / "engine", lambda text: run.emit("engine.ended", text=text)

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from fedse.cli.approvals import As, Key, approved
 from fedse.cli.federation_options import HERE, Folder, require_flower
 from fedse.cli.run import Set
 from fedse.cli.site_options import HERE as SITE
 from fedse.cli.site_options import HomeOption, opened
 from fedse.config.agreement import BASE_SINCE, Agreement, SettingChange, outside
 from fedse.errors import ConfigError
+from fedse.federation.security import note
 from fedse.site.agreements import (
     accept,
     acceptance,
@@ -23,6 +25,7 @@ from fedse.site.agreements import (
 )
 from fedse.site.rules import read_rules
 from fedse.store.agreements import agreements_in
+from fedse.types import digest_of
 
 if TYPE_CHECKING:
     from fedse.federation.home import Home
@@ -40,6 +43,8 @@ def amend(
         int | None, Parameter(help="The first round it holds for; unset = as soon as possible.")
     ] = None,
     reason: Annotated[str, Parameter(help="Why; the owners of the sites read it.")],
+    as_: As = None,
+    key: Key = None,
 ) -> None:
     """Sign an amendment of what the members agreed on; the next round shows it to the sites.
 
@@ -55,8 +60,11 @@ def amend(
 
     if not reason.strip():
         raise ConfigError("the owners of the sites read --reason, and it is empty")
-    draft = Draft(set_, add, remove, from_round, reason)
-    terms, changes = amend_federation(open_federation(dir_), draft, clock=time.time)
+    draft, federation = Draft(set_, add, remove, from_round, reason), open_federation(dir_)
+    with approved(federation, "amend", digest_of(draft), as_, key) as now:
+        if not now:
+            return
+        terms, changes = amend_federation(federation, draft, clock=time.time)
     print("\n".join(agreement_lines(terms, changes)))
     for name in add:
         print(f"next       fedse federation invite {name} --dir {dir_}")
@@ -82,6 +90,7 @@ def agreement(
         return
     whole = str(Path(base).expanduser().resolve()) if base else ""
     terms = accept(site.path, site.card.site, site.config, accept_, base=whole, clock=time.time)
+    note(site.path, "agreement.accepted", clock=time.time)
     print(f"accepted agreement {terms.number}; it holds from round {terms.since} on")
 
 

@@ -1,5 +1,6 @@
 """`fedse backup`: an encrypted copy of what cannot be made again."""
 
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -7,6 +8,7 @@ from cyclopts import Parameter
 
 from fedse.cli.phrases import megabytes
 from fedse.errors import ConfigError
+from fedse.federation.security import note
 from fedse.store.backup import back_up, restore
 
 Place = Annotated[Path, Parameter(help="A site's home, a federation's folder, or a run.")]
@@ -37,4 +39,5 @@ def backup_verb(place: Place, file: File, /, *, key: Key, restore: Restore = Fal
 
 def _restore(place: Path, file: Path, key: str) -> None:
     restore(file, place, identity=Path(key))
+    note(place, "restored", clock=time.time)
     print(f"{place}: {sum(path.is_file() for path in place.rglob('*'))} files")

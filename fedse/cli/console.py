@@ -154,6 +154,7 @@ _LINES: Mapping[str, Callable[[Facts], str]] = {
     "round.waiting": lambda f: f"waits {f['reason']}",
     "run.finished": lambda f: f"run finished: adapter {f['adapter'][:12]}",
     "run.failed": lambda f: f"run failed: {f['error']}",
+    "loop.failed": lambda f: f"the round loop ended: {f['error']}",
     "run.resumed": lambda f: f"the server's app ended{f['reason']}; started again",
     "engine.ended": lambda f: str(f["text"]),
     "run.interrupted": lambda f: f"run interrupted after round {f['round']}",

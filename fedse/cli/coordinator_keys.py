@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from fedse.cli.approvals import As, Key, approved
 from fedse.cli.federation_options import HERE, Folder, SiteName, require_flower
 from fedse.errors import ConfigError
+from fedse.federation.security import note
 from fedse.ledger.pardon import grant_pardon
 from fedse.store.run_folder import open_run
 
@@ -37,6 +39,7 @@ def renew(
         raise ConfigError(f"--days must be 1 or more, got {days}")
     federation = open_federation(dir_)
     ends = renew_certificate(federation, now=datetime.now(UTC), days=days, new_key=new_key)
+    note(federation.path, "certificate.renewed", clock=time.time)
     print(f"the server's certificate is valid until {ends:%Y-%m-%d}")
 
 
@@ -46,6 +49,8 @@ def pardon(
     *,
     dir_: Folder = HERE,
     reason: Annotated[str, Parameter(help="The reason; it is recorded in the ledger.")] = "",
+    as_: As = None,
+    key: Key = None,
 ) -> None:
     """End a site's quarantine: it takes part again from the next round.
 
@@ -54,14 +59,14 @@ def pardon(
     Example: fedse federation pardon north --reason "wrong version, upgraded"
     """
     require_flower()
-    from fedse.federation.enrolment import member_of
     from fedse.federation.folder import hints_name, open_federation
 
     federation = open_federation(dir_)
-    with hints_name(federation.path), open_run(federation.run, clock=time.time) as run:
-        member_of(federation.sites, site)
-        granted = grant_pardon(run, site, reason=reason, clock=time.time)
-    print(f"{site} is pardoned: strikes up to round {granted.after} no longer count")
+    with approved(federation, "pardon", site, as_, key) as now:
+        if now:
+            with hints_name(federation.path), open_run(federation.run, clock=time.time) as run:
+                granted = grant_pardon(run, site, reason=reason, clock=time.time)
+            print(f"{site} is pardoned: strikes up to round {granted.after} no longer count")
 
 
 def effect(federation: "Federation") -> str:

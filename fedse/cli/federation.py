@@ -13,6 +13,7 @@ from cyclopts import App, Parameter
 
 from fedse.api.engines import fan_out
 from fedse.cli.agreement import amend
+from fedse.cli.approvals import As, Key, approved
 from fedse.cli.connections import connections_told, enrolment_lines, sites_now
 from fedse.cli.console import shown
 from fedse.cli.coordinator_keys import effect, expiries, pardon, renew
@@ -26,6 +27,7 @@ from fedse.cli.result import print_result
 from fedse.cli.run import Metrics, Set, watched
 from fedse.config.file import experiment_text, load_config
 from fedse.errors import ConfigError, Interrupted
+from fedse.federation.security import EventName, note, noted, refusals_noted
 from fedse.observers.follow import followed
 from fedse.ports import LINK_PORT, PROXY_PORT
 from fedse.results.outcome import result_of
@@ -90,6 +92,8 @@ def invite(
     *,
     dir_: Folder = HERE,
     hours: Annotated[float, Parameter(help="How long the invitation is valid.")] = 72.0,
+    as_: As = None,
+    key: Key = None,
 ) -> None:
     """Write one signed file for a site; it is valid for one enrolment.
 
@@ -101,11 +105,12 @@ def invite(
     if not 0 < hours < float("inf"):
         raise ConfigError(f"--hours must be more than 0, got {hours}")
     federation = folder.open_federation(dir_)
-    file = folder.invite(
-        federation, site, nonce=secrets.token_hex(16), now=int(time.time()), hours=hours
-    )
-    todo = f"send this file to {site} over a private channel"
-    print(f"{file}\n{todo}: anyone who holds it can enrol in its place")
+    with approved(federation, "invite", site, as_, key) as now:
+        if now:
+            nonce, moment = secrets.token_hex(16), int(time.time())
+            file = folder.invite(federation, site, nonce=nonce, now=moment, hours=hours)
+            todo = f"send this file to {site} over a private channel"
+            print(f"{file}\n{todo}: anyone who holds it can enrol in its place")
 
 
 @app.command
@@ -128,17 +133,20 @@ def enrol(
     from fedse.federation import folder, renewal, rotation
 
     federation = folder.open_federation(dir_)
-    asked = rotation.read_either(request)
-    if isinstance(asked, rotation.RotationRequest):
-        renewal.rotate(federation, asked)
-        print(f"{asked.site} has a new key{effect(federation)}")
-    else:
-        folder.enrol(federation, asked, now=time.time())
-        print(f"{asked.site} is enrolled{effect(federation)}")
+    with refusals_noted(federation.path, "enrolment.refused", clock=time.time):
+        asked = rotation.read_either(request)
+        anew = isinstance(asked, rotation.RotationRequest)
+        if isinstance(asked, rotation.RotationRequest):
+            renewal.rotate(federation, asked)
+        else:
+            folder.enrol(federation, asked, now=time.time())
+    event: EventName = "key.changed" if anew else "site.enrolled"
+    note(federation.path, event, site=asked.site, clock=time.time)
+    print(f"{asked.site} {'has a new key' if anew else 'is enrolled'}{effect(federation)}")
 
 
 @app.command
-def revoke(site: SiteName, /, *, dir_: Folder = HERE) -> None:
+def revoke(site: SiteName, /, *, dir_: Folder = HERE, as_: As = None, key: Key = None) -> None:
     """Remove a site's key permanently; a running SuperLink disconnects the site at once.
 
     Example: fedse federation revoke clinic-a
@@ -147,8 +155,10 @@ def revoke(site: SiteName, /, *, dir_: Folder = HERE) -> None:
     from fedse.federation import folder
 
     federation = folder.open_federation(dir_)
-    folder.revoke(federation, site)
-    print(f"{site} is revoked{effect(federation)}")
+    with approved(federation, "revoke", site, as_, key) as now:
+        if now:
+            folder.revoke(federation, site)
+            print(f"{site} is revoked{effect(federation)}")
 
 
 app.command(renew)
@@ -189,7 +199,7 @@ def start(
             serving(federation, proxy=proxy, tell=print_aside) as server,
             shown(mode, config, log=log, seen=lambda: view().words) as observer,
             nullcontext() if mode == "live" else connections_told(view, tell=print_aside),
-            followed(log, fan_out([observer, *watchers, *on_page])),
+            followed(log, fan_out([observer, *watchers, *on_page, noted(dir_, clock=time.time)])),
         ):
             server.run(wait=wait)
     except KeyboardInterrupt:

@@ -18,6 +18,7 @@ from fedse.cli.phrases import counted
 from fedse.cli.site_options import HERE, HomeOption, idle, opened
 from fedse.envs.base import SubjectEnv, make_env, subject_of
 from fedse.errors import ConfigError
+from fedse.federation.security import note
 from fedse.site.acting import engine_of
 from fedse.site.forget import Forgotten, forget_subject, look_for
 from fedse.site.own_adapters import FOLDER
@@ -98,7 +99,9 @@ def _removed(home: "Home", name: str, *, dry_run: bool) -> Forgotten:
             else:
                 given = (name, buffer, home.path, home.card.site, home.config)
                 told = forget_subject(*given, clock=time.time)
-    if not told.found.rows and not told.erasures and not isinstance(env, SubjectEnv):
+                note(home.path, "person.forgotten", clock=time.time)
+    known = told.found.rows or told.found.removed or told.erasures
+    if not known and not isinstance(env, SubjectEnv):
         raise ConfigError(
             f"environment {member.env} does not report whom a task is about",
             hint="give it a method subject(task) that returns the name",
@@ -150,6 +153,7 @@ def _facts(told: Forgotten, *, dry_run: bool) -> dict[str, Any]:
         "lessons": len(found.lessons),
         "games": len(found.games),
         "parts": len(found.parts),
+        "aged": bool(found.removed),
         "unknown": found.unknown,
         "mentioned": found.mentioned,
         "marks": [one.mark for one in told.erasures],
@@ -171,7 +175,9 @@ def forgotten_lines(told: Forgotten, home: Path, *, dry_run: bool) -> Iterator[s
         f"{counted(len(found.parts), 'part')} of a round under way"
     )
     yield f"{'found' if dry_run else 'removed':<9}{rows}"
-    if not found.rows and told.erasures:
+    if found.removed:
+        yield "age      episodes about it were removed before, because they were too old"
+    elif not found.rows and told.erasures:
         yield "before   this name was already forgotten here; the following is on record"
     if found.unknown:
         yield f"unknown  {counted(found.unknown, 'record')}: the environment names nobody"

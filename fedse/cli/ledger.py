@@ -1,11 +1,12 @@
 """`fedse ledger`: verify that a record of rounds is unchanged, and print it.
 
-Reads the ledger and the database beside it, and changes neither. A ledger may come from another
-party, so all of it is escaped before it reaches the terminal.
+Reads the ledger and the database beside it, and changes neither; a fault is a security event. A
+ledger may come from another party, so all of it is escaped before it reaches the terminal.
 """
 
 import json as json_format
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +18,7 @@ from fedse.cli.display import Json
 from fedse.cli.phrases import counted, megabytes
 from fedse.committed import Exclusion
 from fedse.errors import ConfigError, StoreError
+from fedse.federation.security import note
 from fedse.ledger.chain import Entry
 from fedse.ledger.keys import read_public
 from fedse.ledger.verifying import Verdict, ledgers_in, verify_ledger
@@ -105,6 +107,8 @@ def _require_sound(verdicts: Sequence[Verdict]) -> None:
     for verdict in verdicts:
         if verdict.finding:
             line, reason = verdict.finding
+            found = f"line {line} {reason}"
+            note(verdict.path.parent, "ledger.failed", clock=time.time, reason=found)
             raise StoreError(
                 f"ledger {verdict.path}, line {line} {_safe(reason)}",
                 hint="compare with the ledgers and heads of the other parties",
@@ -194,9 +198,11 @@ def _client_rows(entries: Sequence[Entry]) -> Iterator[Row]:
 ROWS = {"server": _server_rows}
 NOUNS = {
     "round": "round",
+    "decided": "decision",
     "answered": "answer",
     "resent": "repetition",
     "forgotten": "erasure",
+    "removed": "removal",
     "audited": "audit",
     "summed": "sum",
 }

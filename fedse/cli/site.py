@@ -22,6 +22,7 @@ from fedse.cli.site_start import start
 from fedse.cli.site_status import status
 from fedse.config.file import parse_options
 from fedse.envs.base import make_env
+from fedse.federation.security import note
 from fedse.site.acting import engine_of
 from fedse.site.rules import set_pause
 from fedse.stats.verdict import p_text
@@ -66,6 +67,7 @@ def join(
     make_env(env, options).close()
     config = agreed_config(offered, env=env, options=options, base=base)
     made = join_federation(offered, config, home, bundle=own_digest())
+    note(home, "site.joined", clock=time.time)
     print(f"joined   {made.card.federation} as {made.card.site}; nothing was sent")
     print(f"rules    {made.policy}  (yours to change)")
     print(f"send     {home / 'enrolment.json'} to the coordinator")
@@ -167,6 +169,7 @@ def rotate(*, home: HomeOption = HERE) -> None:
 
     opened = open_home(home)
     begin_rotation(opened)
+    note(home, "key.requested", clock=time.time)
     accept = f"fedse federation enrol {opened.card.site}-rotation.json"
     print(f"send     {home / 'rotation.json'} to the coordinator, who accepts it with: {accept}")
     print(f"next     fedse site start --home {home}, unless it is already running")

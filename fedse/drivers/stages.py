@@ -76,7 +76,9 @@ def record_evaluations(r: OpenRound) -> OpenRound:
     """How the sites did with the adapter of the round before, but not from rejected replies."""
     rejected = {one.client for one in r.decided.excluded}
     for one in r.decided.excluded:
-        r.run.emit("answer.excluded", round=r.index, client=one.client, reason=one.text)
+        r.run.emit(
+            "answer.excluded", round=r.index, client=one.client, kind=one.kind, reason=one.text
+        )
     for client, answer in r.answers.items():
         if client not in rejected:
             record_evaluation(r.run, r.index - 1, client, answer.stats)

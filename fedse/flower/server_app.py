@@ -5,8 +5,8 @@ when it is submitted again.
 """
 
 import time
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedse.drivers.consent import is_amended
 from fedse.drivers.loop import federate
-from fedse.errors import ConfigError
+from fedse.errors import ConfigError, FedSEError
 from fedse.events import Fact
 from fedse.federation.folder import revoked_in
 from fedse.federation.spare import free_places
@@ -46,7 +46,10 @@ def main(grid: Grid, context: Context) -> None:
 def _rounds(grid: Grid, context: Context, folder: Path, pulse: Pulse, *, join: float) -> bool:
     """All rounds under one agreement are committed; whether the next one holds now."""
     seen = [_print, lambda *_: pulse.beat()]
-    with closing(open_run(folder, clock=time.time, observers=seen)) as run:
+    with (
+        closing(open_run(folder, clock=time.time, observers=seen)) as run,
+        failure_told(run),
+    ):
         bound_pulls(run.spec.nbytes)
         # Nodes of a simulation have no names by which a missing one could be noticed.
         well = None if context.run_config["sites"] else answered_last(run)
@@ -61,6 +64,16 @@ def _rounds(grid: Grid, context: Context, folder: Path, pulse: Pulse, *, join: f
         )
         federate(run, ask, clock=time.time, sleep=partial(beating_sleep, pulse))
         return is_amended(run)
+
+
+@contextmanager
+def failure_told(run: Run) -> Iterator[None]:
+    """An error that ends the loop is in the run's log: who starts it again reads it there."""
+    try:
+        yield
+    except FedSEError as error:
+        run.emit("loop.failed", error=str(error))
+        raise
 
 
 def beating_sleep(pulse: Pulse, seconds: float) -> None:

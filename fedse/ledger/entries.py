@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError
 from fedse.audit.verdict import AuditResult
 from fedse.committed import Exclusion, LateVotes, RoundResult
 from fedse.ledger.chain import Entry, Finding
+from fedse.ledger.decisions import Decision
 from fedse.protocol import SiteReply
 from fedse.types import CLIENT_NAME, Record
 
@@ -133,6 +134,17 @@ class ForgottenEntry(Record):
     """The first round with a lesson about it; 0 = a demonstration."""
 
 
+class RemovedEntry(Record):
+    """A client has removed episodes that were older than it keeps them."""
+
+    days: int
+    """How long it keeps them."""
+    rounds: dict[Experiment, int]
+    """By experiment, the last round that was too old."""
+    lessons: int
+    games: int
+
+
 class SummedEntry(Record):
     """A region has added up votes of its sites."""
 
@@ -166,11 +178,13 @@ class AuditEntry(Record):
 SHAPES: Mapping[str, type[Record]] = {
     "round": RoundEntry,
     "pardoned": PardonEntry,
+    "decided": Decision,
     "answered": AnswerEntry,
     "resent": ResentEntry,
     "agreement": AgreementEntry,
     "agreed": AgreedEntry,
     "forgotten": ForgottenEntry,
+    "removed": RemovedEntry,
     "summed": SummedEntry,
     "audited": AuditEntry,
 }

@@ -79,16 +79,32 @@ def _other_ledger(folder: Path) -> str:
 
 def read_public(path: Path) -> str:
     """The public key in a PEM file, as a ledger's first line writes it."""
+    again = f"openssl pkey -pubout -in {path.with_name(PRIVATE)} -out {path}"
+    with boundary(ConfigError, f"public key {path}", hint=again):
+        pem = path.read_bytes()
+    return public_of(pem, f"public key {path}", hint=again)
+
+
+def public_of(pem: bytes, what: str, *, hint: str = "openssl pkey -pubout -in KEY") -> str:
+    """The public key in PEM text, in hex; an error names it as `what`."""
     require_signing()
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-    again = f"openssl pkey -pubout -in {path.with_name(PRIVATE)} -out {path}"
-    with boundary(ConfigError, f"public key {path}", hint=again):
-        key = load_pem_public_key(path.read_bytes())
+    with boundary(ConfigError, what, hint=hint):
+        key = load_pem_public_key(pem)
     if not isinstance(key, Ed25519PublicKey):
-        raise ConfigError(f"public key {path}: expected Ed25519, got {type(key).__name__}")
+        raise ConfigError(f"{what}: expected Ed25519, got {type(key).__name__}", hint=hint)
     return key.public_bytes_raw().hex()
+
+
+def signer_of(file: Path) -> Signer:
+    """The private key in a PEM file without a password."""
+    require_signing()
+    again = "openssl genpkey -algorithm ed25519 -out FILE makes one"
+    with boundary(ConfigError, f"key {file}", hint=again):
+        key = _private(file)
+    return Signer(key.public_key().public_bytes_raw().hex(), key.sign)
 
 
 def signed_by(public: str, message: bytes, signature: str) -> bool:
@@ -106,13 +122,18 @@ def signed_by(public: str, message: bytes, signature: str) -> bool:
     return raw.hex() == signature
 
 
-def _signer(folder: Path) -> Signer:
+def _private(file: Path) -> "Ed25519PrivateKey":
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    key = load_pem_private_key((folder / PRIVATE).read_bytes(), password=None)
+    key = load_pem_private_key(file.read_bytes(), password=None)
     if not isinstance(key, Ed25519PrivateKey):
-        raise StoreError(f"{folder / PRIVATE}: expected an Ed25519 key, got {type(key).__name__}")
+        raise StoreError(f"{file}: expected an Ed25519 key, got {type(key).__name__}")
+    return key
+
+
+def _signer(folder: Path) -> Signer:
+    key = _private(folder / PRIVATE)
     if not (folder / PUBLIC).exists():
         write_durably(folder / PUBLIC, _public_pem(key), mode=OWNER_ONLY)
     return Signer(key.public_key().public_bytes_raw().hex(), key.sign)

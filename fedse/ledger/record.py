@@ -5,7 +5,7 @@ crash prevented is written at the next start or with the next line, marked `reco
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
@@ -21,6 +21,7 @@ from fedse.ledger.entries import (
     ForgottenEntry,
     OutboxKey,
     PardonEntry,
+    RemovedEntry,
     ResentEntry,
     RoundEntry,
     answer_entries,
@@ -30,6 +31,7 @@ from fedse.ledger.verifying import server_fault
 from fedse.ledger.writing import Ledger, read_ledger
 from fedse.store.erasure import Erasure
 from fedse.store.files import from_backup
+from fedse.store.old_episodes import OldCounts
 from fedse.store.run import Run
 from fedse.types import Clock, Record
 
@@ -138,6 +140,19 @@ def note_erasures(home: Path, client: str, erasures: Sequence[Erasure], *, clock
 
 def _is_erasure(mark: str, line: Entry) -> bool:
     return line.kind == "forgotten" and line.facts["mark"] == mark
+
+
+def note_removal(
+    home: Path, client: str, last: Mapping[str, int], count: OldCounts, *, days: int, clock: Clock
+) -> None:
+    """There is one line about the removal of the rounds up to these, also if it is repeated."""
+    entry = RemovedEntry(days=days, rounds=dict(last), **count._asdict())
+    Ledger(home, role="client", name=client, clock=clock).append_once(
+        "removed",
+        entry.model_dump(mode="json"),
+        naming='"kind":"removed"',
+        same=lambda line: line.kind == "removed" and line.facts["rounds"] == entry.rounds,
+    )
 
 
 def require_answers(home: Path) -> None:

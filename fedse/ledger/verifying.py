@@ -18,6 +18,7 @@ from fedse.ledger.databases import (
     outbox_answers,
     outbox_audits,
 )
+from fedse.ledger.decisions import decision_fault
 from fedse.ledger.entries import (
     AnswerEntry,
     PardonEntry,
@@ -72,7 +73,7 @@ def verify_ledger(path: Path, *, trusted: str | None = None) -> Verdict:
             entries, [f"round {number}" for number in _unrecorded_rounds(entries, committed)]
         )
         known = granted_pardons(rounds) if rounds.is_file() else None
-        finding = finding or _pardon_fault(entries, pardons, known)
+        finding = finding or _pardon_fault(entries, pardons, known) or decision_fault(entries)
     elif finding is None:
         finding = _client_fault(entries, finished) or _erasure_fault(entries, erased)
         finding = finding or audit_fault(entries, audited, audit_duty(path.parent))

@@ -31,13 +31,14 @@ from fedse.protocol import SUM_STAGES, Kind, Question, SiteReply
 from fedse.site.auditing import audit_answer
 from fedse.site.door import follow_rules, refuse_stale, spend_rounds
 from fedse.site.news import tell_news
+from fedse.site.old_episodes import remove_old
 from fedse.site.onward import OnwardTraining
 from fedse.site.private_training import spend_privacy, train_with_noise
 from fedse.site.steps import Asked, Next, Step, through
 from fedse.site.veto import veto
 from fedse.types import Adapter, AdapterSpec, ClientStats, ClientUpdate
 
-DOOR = (follow_rules, refuse_stale)
+DOOR = (remove_old, follow_rules, refuse_stale)
 """What a site that is asked by somebody else does first."""
 
 

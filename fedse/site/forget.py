@@ -50,7 +50,7 @@ def forget_subject(
     erasures = buffer.erasures
     told = look_for(subject, buffer, home, config)
     pieces = erasures.pieces(told.found)
-    if told.found.rows:
+    if told.found.rows or told.found.removed:
         made = erasures.forget(subject, told.found, made=clock(), exports=told.exports)
         told = told._replace(erasures=(*told.erasures, made))
     if told.erasures:
@@ -70,7 +70,8 @@ def look_for(subject: str, buffer: Buffer, home: Path, config: Config) -> Forgot
     failures = loss.failures > 0 or loss.fresh
     found, earlier = buffer.erasures.find(subject, failures=failures), buffer.erasures.of(subject)
     # What the site made since an earlier erasure was not made with it.
-    before = float("inf") if found.rows else max((one.made for one in earlier), default=0.0)
+    made = max((one.made for one in earlier), default=0.0)
+    before = float("inf") if found.rows or found.removed else made
     seen = dict(found.seen)
     for one in earlier:
         seen |= {name: min(round, seen.get(name, round)) for name, round in one.seen.items()}

@@ -1,8 +1,9 @@
 """One client's experience: a content-addressed SQLite file that survives kill -9.
 
 An episode once added is never changed or counted twice, and removed only if the person or case it
-is about is forgotten or its success is taken back. While a round is under way, the games of it that
-were played are kept part by part, until its answer is in the outbox.
+is about is forgotten, its success is taken back, or it is older than its owner keeps any. While a
+round is under way, the games of it that were played are kept part by part, until its answer is in
+the outbox.
 """
 
 from array import array
@@ -22,6 +23,7 @@ from fedse.store.games import KEPT, TRAINING
 from fedse.store.games import Played as Played
 from fedse.store.games import RolloutPart as RolloutPart
 from fedse.store.games import Tally as Tally
+from fedse.store.old_episodes import OldEpisodes
 from fedse.store.outbox import Outbox
 from fedse.store.parts import keep_part, stored_part
 from fedse.store.resealing import fitting_seal
@@ -54,6 +56,7 @@ class Buffer:
         self.outbox, self.sums = Outbox(self._db), Sums(self._db)
         self.erasures = Erasures(self._db, self._seal, subject_of)
         self.exports = Exports(self._db, self._seal)
+        self.old = OldEpisodes(self._db, self._seal, subject_of)
 
     def add(self, episodes: Sequence[Trajectory], *, experiment: str) -> None:
         """All `episodes` are stored, in one transaction, unless they already were."""

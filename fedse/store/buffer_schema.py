@@ -151,10 +151,15 @@ CREATE TABLE IF NOT EXISTS exported_task (
   PRIMARY KEY (number, env, task)
 ) STRICT;
 """
-KEPT_ADAPTERS = (
-    "CREATE INDEX IF NOT EXISTS outbox_kept ON outbox (experiment, round) WHERE adapter IS NOT NULL"
+ADDED = (
+    "CREATE INDEX IF NOT EXISTS outbox_kept ON outbox (experiment, round)"
+    " WHERE adapter IS NOT NULL",
+    "CREATE TABLE IF NOT EXISTS round_time (experiment TEXT NOT NULL, round INTEGER NOT NULL,"
+    " time REAL NOT NULL, PRIMARY KEY (experiment, round)) STRICT",
+    "CREATE TABLE IF NOT EXISTS removed (mark TEXT PRIMARY KEY, body ANY NOT NULL) STRICT",
 )
-"""Finds the few answers that still have their adapter. Older versions can do without it."""
+"""What older versions of the same schema lack and can do without: an index of the few answers that
+still have their adapter, the ages of rounds, and what is kept of persons of too old episodes."""
 STATEMENTS = [statement for statement in SCHEMA.split(";") if statement.strip()]
 """One by one: a script would end the transaction it is run in."""
 REBUILT = {"trajectory": 3, "played": 3, "part": 3, "outbox": 5}
@@ -198,7 +203,8 @@ def open_file(path: Path) -> Database:
     if version != SCHEMA_VERSION:  # setting it is a write even if nothing changes
         with transaction(db):
             _bring_up_to_date(db)
-    db.execute(KEPT_ADAPTERS)
+    for statement in ADDED:
+        db.execute(statement)
     return db
 
 

@@ -5,7 +5,6 @@ forgotten. Of an erasure counts stay, and a salted digest by which the same name
 person is not learned about again, and who asks can be shown the line in the ledger.
 """
 
-import hashlib
 import json
 import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -15,12 +14,12 @@ from fedse.errors import EnvError, StoreError
 from fedse.store.buffer_schema import transaction
 from fedse.store.database import Database
 from fedse.store.games import TRAINING, split_of
+from fedse.store.old_episodes import SALT_BYTES, RemovedSubject, removed_of, salted
 from fedse.store.parts import all_parts
 from fedse.store.sealing import Seal
 from fedse.store.sweeping import note_unswept, remnants, sweep, windows_of
 from fedse.types import Record, Task
 
-SALT_BYTES = 16
 LESSONS = "SELECT content, body FROM trajectory WHERE id = ?"
 GAMES = "SELECT experiment, round, split, position, body FROM played WHERE rowid = ?"
 PARTS = "SELECT body FROM part WHERE rowid = ?"
@@ -62,14 +61,12 @@ class SubjectRows(NamedTuple):
     """Stored episodes whose subject nobody can tell."""
     mentioned: int
     """Other stored episodes that have the name in their text."""
+    removed: tuple[str, ...] = ()
+    """Marks of what is kept of it, because episodes about it were removed for their age."""
 
     @property
     def rows(self) -> int:
         return len(self.lessons) + len(self.games) + len(self.parts)
-
-
-def salted(subject: str, salt: str) -> str:
-    return hashlib.sha256(f"{salt}\n{subject}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class Erasures:
@@ -103,9 +100,17 @@ class Erasures:
         name, rest = json.dumps(subject, ensure_ascii=False)[1:-1], 0
         for table, number, text in self._texts():
             rest += number not in (lessons if table == "trajectory" else games) and name in text
-        seen = self._seen(lessons, games if failures else ())
+        removed = removed_of(self._db, self._seal, subject)
+        seen = self._seen(lessons, games if failures else (), removed, failures=failures)
         rows = (tuple(sorted(lessons)), tuple(sorted(games)), tuple(parts))
-        return SubjectRows(*rows, frozenset(tasks), seen, unsure + unclear, rest)
+        return SubjectRows(
+            *rows,
+            frozenset(tasks),
+            seen,
+            unsure + unclear,
+            rest,
+            tuple(one.mark for one in removed),
+        )
 
     def forget(
         self, subject: str, found: SubjectRows, *, made: float, exports: Collection[str] = ()
@@ -131,6 +136,8 @@ class Erasures:
                 self._db.execute(
                     "DELETE FROM moments WHERE experiment = ? AND round >= ?", (experiment, round)
                 )
+            marks = [(mark,) for mark in found.removed]
+            self._db.executemany("DELETE FROM removed WHERE mark = ?", marks)
             row = ("erasure", erasure.mark)
             body = self._seal.close(erasure.model_dump_json(), row)
             self._db.execute("INSERT INTO erasure VALUES (?, ?)", (erasure.mark, body))
@@ -205,17 +212,29 @@ class Erasures:
         rows = [self._db.execute(query, (number,)).fetchone() for number in numbers]
         return {(env, self._seal.show(task)) for env, task in rows}
 
-    def _seen(self, lessons: Collection[int], failed: Collection[int]) -> dict[str, int]:
+    def _seen(
+        self,
+        lessons: Collection[int],
+        failed: Collection[int],
+        removed: Collection[RemovedSubject],
+        *,
+        failures: bool,
+    ) -> dict[str, int]:
         contents = {self._db.execute(LESSONS, (number,)).fetchone()[0] for number in lessons}
-        seen: dict[str, int] = {}
-        for experiment, round, content in self._db.execute("SELECT * FROM sighting"):
-            if content in contents:
-                seen[experiment] = min(round, seen.get(experiment, round))
+        met = [
+            (experiment, round)
+            for experiment, round, content in self._db.execute("SELECT * FROM sighting")
+            if content in contents
+        ]
         query = f"SELECT experiment, round FROM played WHERE rowid = ? AND {TRAINING}"
         for number in failed:
-            for experiment, round in self._db.execute(query, (number,)):
-                seen[experiment] = min(round, seen.get(experiment, round))
-        if lessons:
+            met += self._db.execute(query, (number,))
+        for one in removed:
+            met += [*one.seen.items(), *(one.failed.items() if failures else ())]
+        seen: dict[str, int] = {}
+        for experiment, round in met:
+            seen[experiment] = min(round, seen.get(experiment, round))
+        if lessons or any(one.seen for one in removed):
             # An experiment learns from what others brought, and when is not on record.
             rows = self._db.execute("SELECT DISTINCT experiment FROM outbox")
             seen |= {name: 0 for (name,) in rows if name not in seen}

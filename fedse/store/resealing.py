@@ -17,6 +17,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "played": ("experiment", "round", "split", "position"),
     "part": ("experiment", "round", "split", "start", "identity"),
     "erasure": ("mark",),
+    "removed": ("mark",),
     "exported": ("number",),
 }
 """By table with a sealed body, the columns that name a row."""

@@ -137,6 +137,7 @@ RARE = {
     "answer.joined",
     "answer.late",
     "gate.played",
+    "loop.failed",
     "personal.started",
     "round.waiting",
     "run.failed",

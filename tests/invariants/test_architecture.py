@@ -44,7 +44,7 @@ ALLOWED = {
         "fedse_serve.sending",
     ),
     "httpx": ("fedse_bridges.http_json", "flower", "engine.client"),
-    "urllib": (),
+    "urllib": ("outbound",),  # it parses an address and sends nothing
     "mcp": ("fedse_bridges.mcp_server",),
     "anyio": ("fedse_bridges.mcp_server",),
     "psutil": ("processes.orphans", "processes.cpu_time", "processes.watchdog", "ports"),

@@ -21,6 +21,8 @@ PACKAGE = Path(__file__).parents[2] / "fedse"
 DATES = {
     "api/auditing.py": "the ledger",
     "api/measuring.py": "events",
+    "cli/approvals.py": "security events, the ledger",
+    "cli/backup.py": "security events",
     "cli/coordinator_keys.py": "certificates, the ledger",
     "cli/forget.py": "the ledger",
     "cli/export.py": "the run it opens, the export",
@@ -28,6 +30,7 @@ DATES = {
     "cli/federation_status.py": "the status",
     "cli/federation_view.py": "the status, the run it opens",
     "cli/gc.py": "the run it opens",
+    "cli/ledger.py": "security events",
     "cli/privacy_report.py": "the report",
     "cli/report.py": "the report",
     "cli/site.py": "invitations, the ledger",

@@ -16,7 +16,8 @@ from fedse.drivers.run import run_local
 from fedse.protocol import Question
 from fedse.site import worker
 from fedse.site.log import log_to
-from fedse.site.worker import ServedSites, exchange
+from fedse.site.served import ServedSites
+from fedse.site.worker import exchange
 from fedse.store.run import Run
 from fedse.testing import open_toy_site, toy_adapter, toy_spec
 from tests.toys.canary_world import CANARY

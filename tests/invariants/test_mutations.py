@@ -13,8 +13,9 @@ RESULTS = ROOT / "docs" / "results" / "mutations.json"
 MUTATIONS = read_table()
 ROOMS = {
     "adapters", "agent", "aggregate", "audit", "config", "course.py", "drivers", "engine",
-    "envs", "federation", "flower", "ledger", "method", "models", "plugins", "privacy", "processes",
-    "redact", "results", "secure_sum", "site", "stats", "store", "train", "types.py",
+    "envs", "federation", "flower", "ledger", "method", "models", "outbound.py", "plugins",
+    "privacy", "processes", "redact", "results", "secure_sum", "site", "stats", "store", "train",
+    "types.py",
 }  # fmt: skip
 
 

@@ -33,7 +33,8 @@ from fedse.site.rules import (
     set_pause,
     write_rules,
 )
-from fedse.site.worker import ServedSites, exchange
+from fedse.site.served import ServedSites
+from fedse.site.worker import exchange
 from fedse.testing import open_toy_site, toy_adapter, toy_spec
 from fedse.types import Adapter, ClientStats, Fitted, Trajectory
 

@@ -89,6 +89,15 @@ def test_the_tutorial_runs(tmp_path: Path):
         assert verdict.compared, owner
 
 
+def test_the_wait_ends_with_a_site_that_ended(tmp_path: Path):
+    (wait,) = (block.partition("\nwait_for")[0] for block in BLOCKS if "wait_for()" in block)
+    ended = 'false & RUNNING=$! COORDINATOR=$$ SOUTH=; wait "$RUNNING" || echo why > east.log\n'
+    lines = ["fedse() { echo '{\"round\": 0}'; }", wait, ended, "wait_for '.round >= 3'"]
+    script = ["bash", "-c", "\n".join(lines)]
+    found = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (found.returncode, found.stdout) == (1, "why\n")
+
+
 def the_hostile_site_never_counts(results: list[RoundResult]) -> None:
     """Named as rejected in as many rounds as it has strikes, in quarantine in all others."""
     assert not any(HOSTILE in (*r.voters, *r.abstained, *r.absent) for r in results)

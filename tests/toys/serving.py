@@ -12,7 +12,8 @@ from fedse.config.schema import Config
 from fedse.method.site import Site
 from fedse.site.callers import Callers
 from fedse.site.listening import SocketAddress, listen
-from fedse.site.worker import ServedSites, serve_forever
+from fedse.site.served import ServedSites
+from fedse.site.worker import serve_forever
 from fedse.testing import open_toy_site
 from tests.toys.federation import ServeToy
 

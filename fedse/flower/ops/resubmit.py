@@ -17,7 +17,7 @@ from fedse.errors import FedSEError, RunError
 from fedse.events import read_events
 from fedse.processes.restart import Tell
 from fedse.store.lock import is_locked
-from fedse.store.next_round import forget_stop, is_to_stop
+from fedse.store.next_round import is_to_stop
 from fedse.store.run_folder import open_run
 from fedse.store.space import is_full
 from fedse.waiting import wait_until
@@ -69,10 +69,8 @@ class Progress(NamedTuple):
 def run_to_end(run_dir: Path, flower: Flower, *, tell: Tell) -> str:
     """All rounds are committed, or the run has stopped as asked; digest of the newest adapter.
 
-    A stop that was asked for before does not count. An attempt that ended because the disk is full
-    is none of those that may fail.
+    An attempt that ended because the disk is full is none of those that may fail.
     """
-    forget_stop(run_dir)
     read = partial(progress_of, run_dir)
     failures, before = 0, _insist(flower, read).committed
     while True:
@@ -121,7 +119,14 @@ def _attempt(run_dir: Path, flower: Flower) -> str:
     _while_looking(flower, lambda: not is_locked(run_dir), None)
     if not _insist(flower, partial(progress_of, run_dir)).digest:
         _insist(flower, partial(flower.stop, number))
-    return flower.cause()
+    return _failure(log) or flower.cause()
+
+
+def _failure(log: Path) -> str:
+    """The error that ended the round loop last, if it has not begun again since."""
+    names = ['"loop.failed"', '"run.started"', '"run.resumed"']
+    last = next(iter([*read_events(log, names)][-1:]), {})
+    return f": {last['error']}" if last.get("event") == "loop.failed" else ""
 
 
 def _insist(flower: Flower, act: Callable[[], T]) -> T:

@@ -40,6 +40,7 @@ from fedse.processes.restart import RestartingProcess, Tell
 from fedse.processes.watchdog import Watchdog
 from fedse.store.database import is_sound, set_aside
 from fedse.store.lock import locked
+from fedse.store.next_round import forget_stop
 from fedse.waiting import wait_until
 
 PROXY_SECONDS = 10.0
@@ -213,6 +214,8 @@ def serving(
     require_fitting_keys(federation)
     room_of(federation, tell).wait()
     with locked(folder, busy=busy, hint=stop), _processes(federation) as processes:
+        # From here on `federation stop` finds this server; what was asked of one before is over.
+        forget_stop(federation.run)
         if left := processes.end_orphans():
             tell(f"ended what an earlier start had left running: {', '.join(left)}")
         if healthy(address, federation.identity.ca):

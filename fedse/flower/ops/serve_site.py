@@ -6,6 +6,7 @@ its tasks to processes of the same user only. One that ended is started again, a
 no other process uses the same home meanwhile.
 """
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -22,6 +23,7 @@ from fedse.flower.ops.site_console import SiteConsole
 from fedse.flower.ops.site_keys import SiteKeys
 from fedse.flower.ops.supernode import IDLE, UNANSWERED
 from fedse.flower.patches.bundle_guard import write_launchers
+from fedse.outbound import proxy_to
 from fedse.processes.group import Processes, Started
 from fedse.processes.log_files import LogLimit
 from fedse.processes.pulse import Sign, touched
@@ -65,11 +67,11 @@ def serve_site(
         if left := processes.end_orphans():
             tell(f"ended what an earlier start had left running: {', '.join(left)}")
         socket = Path(sockets) / "site.sock"
-        keys = SiteKeys(home, tell)
+        keys = SiteKeys(home, tell, clock=time.time)
         worker, node = kept_processes(home, socket, processes, keys, room, tell)
         tell(f"starting the worker; what it does is in {processes.logs}/worker*.log")
         _wait_for(socket, worker)
-        tell(f"worker ready; {home.card.site} connects to {home.card.server}")
+        tell(f"worker ready; {home.card.site} connects to {home.card.server}{_way(home)}")
         expiry = DailyWarning(partial(site_warnings, home), tell)
         log_limit = LogLimit(processes.logs)
         console = SiteConsole(home, tell=tell, show=show)
@@ -84,6 +86,12 @@ def serve_site(
             keys.look()
 
         keep_running([worker, node], seconds, meanwhile=meanwhile)
+
+
+def _way(home: Home) -> str:
+    """Through which proxy the node goes, if through any."""
+    proxy = proxy_to(home.card.server, os.environ)
+    return f" through the proxy {proxy}" if proxy else ""
 
 
 def _wait_for(socket: Path, worker: RestartingProcess) -> None:

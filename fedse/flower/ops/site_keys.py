@@ -14,7 +14,9 @@ from fedse.federation.rotation import (
     next_key,
     next_presence,
 )
+from fedse.federation.security import note
 from fedse.processes.restart import Tell
+from fedse.types import Clock
 
 
 class ChosenKey(NamedTuple):
@@ -26,8 +28,8 @@ class ChosenKey(NamedTuple):
 class SiteKeys:
     """The keys of a site that runs."""
 
-    def __init__(self, home: Home, tell: Tell) -> None:
-        self._home, self._tell = home, tell
+    def __init__(self, home: Home, tell: Tell, *, clock: Clock) -> None:
+        self._home, self._tell, self._clock = home, tell, clock
         self._tries_next = True
 
     def choose(self) -> ChosenKey:
@@ -48,4 +50,5 @@ class SiteKeys:
         """A new key that the server has let in is the site's own."""
         if finish_rotation(self._home):
             self._tries_next = False
+            note(self._home.path, "key.changed", clock=self._clock)
             self._tell("the coordinator has accepted the new key; the old one is gone")

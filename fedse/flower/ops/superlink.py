@@ -18,9 +18,10 @@ from fedse.federation.keys import Identity
 from fedse.flower.messages.bundle import write_app
 from fedse.flower.messages.offences import FILE as OFFENCES
 from fedse.flower.ops.commands import command, healthy
+from fedse.flower.ops.resubmit import progress_of
 from fedse.processes.group import Processes
 from fedse.store.files import write_whole
-from fedse.store.run_folder import open_run, run_config
+from fedse.store.run_folder import run_config
 
 START_SECONDS = 120.0
 CONNECTION = "fedse"
@@ -125,18 +126,15 @@ def run_seconds(config: Config) -> float:
 
 
 def final_digest(run_dir: Path, log: Path) -> str:
-    """Digest of the last round's adapter; a run that ended before it says where to look."""
-    run = open_run(run_dir, clock=lambda: 0.0)
-    try:
-        rounds, done = run.config.run.rounds, run.committed or 0
-        if done != rounds:
-            raise RunError(
-                f"the run ended after round {out_of(done, rounds)}{cause_in(log)}",
-                hint=f"less {log}; submit it again: the run continues after its last round",
-            )
-        return run.adapter(done).digest
-    finally:
-        run.close()
+    """Digest of the newest adapter of a run that is over; any other says where to look."""
+    done, digest = progress_of(run_dir)
+    if not digest:
+        rounds = run_config(run_dir).run.rounds
+        raise RunError(
+            f"the run ended after round {out_of(done, rounds)}{cause_in(log)}",
+            hint=f"less {log}; submit it again: the run continues after its last round",
+        )
+    return digest
 
 
 def cause_in(log: Path, *, start: int = 0) -> str:

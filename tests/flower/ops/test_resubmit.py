@@ -8,6 +8,7 @@ import errno
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,9 @@ from fedse.errors import RunError
 from fedse.events import read_events
 from fedse.flower.ops import resubmit
 from fedse.flower.ops.resubmit import progress_of, run_to_end
+from fedse.flower.ops.superlink import final_digest
+from fedse.store.next_round import ask_to_stop
+from fedse.store.run_folder import open_run
 from tests.federation.scene import Scene
 from tests.system.field import REPOSITORY
 
@@ -28,19 +32,28 @@ import os, signal, sys, time
 from pathlib import Path
 from contextlib import closing
 from fedse.drivers.loop import federate
+from fedse.flower.server_app import failure_told
 from fedse.store.run_folder import held, open_run
 from tests.federation.rounds_without_sites import _answers
 folder, last, event = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 def observe(name, facts):
     if name == event and facts.get("round") == last:
         os.kill(os.getpid(), signal.SIGKILL)
-with held(folder), closing(open_run(folder, clock=time.time, observers=[observe])) as run:
-    federate(run, _answers(run, ""), clock=time.time)
+answers = (lambda *given, of: iter(())) if event == "alone" else None
+with (
+    held(folder),
+    closing(open_run(folder, clock=time.time, observers=[observe])) as run,
+    failure_told(run),
+):
+    federate(run, answers or _answers(run, ""), clock=time.time)
 """
 
 
 class ByHand:
-    """Runs the app for each line of a script: (round, event) to be killed at, or a refusal."""
+    """Runs the app for each line of a script: (round, event) to be killed at, or a refusal.
+
+    With the event `alone` no site answers.
+    """
 
     def __init__(self, run: Path, script: list[tuple[int, str] | str]) -> None:
         self._run, self._script = run, script
@@ -114,6 +127,42 @@ def test_an_app_that_is_killed_is_submitted_again_and_goes_on(run: Path):
     assert (flower.submitted, flower.stopped) == (4, ["1", "2", "3"])
     assert list(resumed(run)) == [0, 1, 2]
     assert len(told) == 3
+
+
+def test_a_stop_that_was_asked_for_while_the_server_starts_counts(run: Path):
+    ask_to_stop(run)
+    flower, told = seen_through(run, [])
+    assert (flower.submitted, told, progress_of(run).committed) == (1, [], 0)
+
+
+def test_an_app_that_stopped_as_asked_leaves_a_digest_and_one_that_was_killed_an_error(run: Path):
+    log, flower = run.parent / "log", ByHand(run, [(2, "round.started"), (0, "")])
+    flower.submit()
+    flower.end()
+    with pytest.raises(RunError, match="the run ended after round 1 of 3"):
+        final_digest(run, log)
+    ask_to_stop(run)
+    flower.submit()
+    flower.end()
+    with closing(open_run(run)) as stopped:
+        assert final_digest(run, log) == stopped.digest(1)
+
+
+def test_an_app_that_had_too_few_sites_says_so_and_one_that_was_killed_has_no_old_cause(run: Path):
+    flower = ByHand(run, [(0, "alone"), (1, "round.started")])
+    flower.cause = lambda: ""  # type: ignore[method-assign]
+    told: list[str] = []
+    try:
+        run_to_end(run, flower, tell=told.append)
+    finally:
+        flower.end()
+    few = "round 1 has 0 valid answers, aggregate.min_clients is 1"
+    assert told == [
+        f"the server's app ended after round 0: {few}; submitted again",
+        "the server's app ended after round 0; submitted again",
+    ]
+    reasons = [e["reason"] for e in read_events(run / "events.jsonl", ['"run.resumed"'])]
+    assert reasons == [f": {few}", ""]
 
 
 def test_a_superlink_that_is_away_is_tried_again(run: Path):

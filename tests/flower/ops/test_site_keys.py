@@ -1,5 +1,7 @@
 """A running site goes over to its new key when the server lets that in, and not before."""
 
+import time
+
 from tests.needs import needs
 
 needs("flwr")
@@ -26,21 +28,21 @@ def let_in(home: Home, state: str = "") -> None:
 
 def test_without_a_rotation_it_is_always_the_own_key(scene: Scene):
     home = scene.join()
-    keys = SiteKeys(home, lambda line: None)
+    keys = SiteKeys(home, lambda line: None, clock=time.time)
     assert [chosen(keys, home) for _ in range(3)] == ["own"] * 3
 
 
 def test_while_it_waits_both_keys_are_tried_in_turn(scene: Scene):
     home = scene.join()
     begin_rotation(home)
-    keys = SiteKeys(home, lambda line: None)
+    keys = SiteKeys(home, lambda line: None, clock=time.time)
     assert [chosen(keys, home) for _ in range(4)] == ["own", "next", "own", "next"]
 
 
 def test_once_it_is_let_in_the_new_key_is_the_own_one(scene: Scene):
     home, told = scene.join(), list[str]()
     old = home.key.private.read_bytes()
-    keys = SiteKeys(home, told.append)
+    keys = SiteKeys(home, told.append, clock=time.time)
     assert chosen(keys, home) == "own"
     begin_rotation(home)
     new = (home.path / "next-key" / "node.key").read_bytes()
@@ -60,5 +62,5 @@ def test_a_site_that_was_killed_after_it_was_let_in_begins_with_the_new_key(scen
     begin_rotation(home)
     new = (home.path / "next-key" / "node.key").read_bytes()
     let_in(home, " left")
-    assert chosen(SiteKeys(home, lambda line: None), home) == "own"
+    assert chosen(SiteKeys(home, lambda line: None, clock=time.time), home) == "own"
     assert home.key.private.read_bytes() == new

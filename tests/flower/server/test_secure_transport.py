@@ -24,7 +24,8 @@ from fedse.flower.server import transport
 from fedse.flower.server.transport import GridAsk
 from fedse.protocol import KINDS, Sizes
 from fedse.site.answer import answer
-from fedse.site.worker import ServedSites, largest_body, parse_question
+from fedse.site.served import ServedSites
+from fedse.site.worker import largest_body, parse_question
 from fedse.store.run import Run
 from fedse.testing import open_toy_site
 from tests.toys.federation import NAMES, SPEC, toy_config

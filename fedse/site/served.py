@@ -1,0 +1,66 @@
+"""The sites that a worker serves: opened when they are asked, with the settings of the round."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from fedse.config.schema import Config
+from fedse.errors import ConfigError, WireError
+from fedse.method.site import Site
+
+OpenSite = Callable[[str], Site]
+
+
+class ServedSites:
+    """The clients this worker serves, each opened at its first request."""
+
+    def __init__(
+        self,
+        config: Config,
+        clients: Sequence[str],
+        open_one: OpenSite,
+        policy: Path | None = None,
+        config_in: Callable[[int], Config] | None = None,
+    ) -> None:
+        """`config_in` tells the settings of a round, where they can be amended."""
+        self.config, self.clients, self.policy = config, tuple(clients), policy
+        self._open_one, self._config_in = open_one, config_in or (lambda round: config)
+        self._opened: dict[str, Site] = {}
+        names = sorted(config.members)
+        unknown = sorted(set(clients) - set(names))
+        if unknown or not clients:
+            raise ConfigError(
+                f"client {', '.join(unknown) or '(none)'} is not in this experiment; "
+                f"its clients are {', '.join(names)}",
+                hint="--client NAME, one of those",
+            )
+
+    @property
+    def place(self) -> Mapping[str, int]:
+        """Of each client among all members' names in sorted order."""
+        return {name: index for index, name in enumerate(sorted(self.config.members))}
+
+    def follow(self, round: int) -> None:
+        """The settings are those of the round; sites that were open with others are closed."""
+        config = self._config_in(round)
+        if config.agreed_digest() != self.config.agreed_digest():
+            self.close()
+            self._opened.clear()
+            self.config = config
+
+    def client_at(self, place: int | None) -> str:
+        """The client a request is for; only a worker of several clients needs `place`."""
+        if place is None and len(self.clients) == 1:
+            return self.clients[0]
+        for client in self.clients:
+            if self.place[client] == place:
+                return client
+        raise WireError(f"asked for client {place}, expected one of {', '.join(self.clients)}")
+
+    def site(self, client: str) -> Site:
+        if client not in self._opened:
+            self._opened[client] = self._open_one(client)
+        return self._opened[client]
+
+    def close(self) -> None:
+        for site in self._opened.values():
+            site.buffer.close()
