@@ -32,6 +32,8 @@ from fedse.types import Adapter, Fitted, Lazy, Lessons, Trajectory
 if TYPE_CHECKING:
     from fedse.train.lora import Trainer
 
+Prepare = Callable[[Sequence[Trajectory]], Sequence[Trajectory]]
+
 
 def open_site(
     config: Config, client: str, home: Path, *, clock: Callable[[], float], beat: Beat = no_beat
@@ -58,14 +60,7 @@ def open_site(
     make_policy = beating(acting.policies(path, spec, encoder, home), beat)
     trainer = trainer_for(path, spec, config.trainer, beat)
 
-    def prepare(given: Sequence[Trajectory]) -> Sequence[Trajectory]:
-        def tokens(place: int) -> Trajectory:
-            one = given[place]
-            own = one.round >= config.model.since
-            return encoder.tokenized(env.system_prompt, one if own else one.as_texts)
-
-        return Lazy(len(given), tokens)
-
+    prepare = preparing(encoder, env.system_prompt, since=config.model.since)
     fit = fitting(trainer, prepare, acting, context=config.rollout.context)
     keep = KeepInBuffer(buffer, config, client, spec)
     play = recording(choose_play(env, encoder, keep, acting, beat), buffer, config)
@@ -76,6 +71,19 @@ def open_site(
     site = Site(*own, keep=kept, check=check_hint(member), probe=probe)
     add_demonstrations(site, config, beat)
     return site
+
+
+def preparing(encoder: Encoder, system: str, *, since: int) -> Prepare:
+    """Episodes with tokens; those before the round `since` are texts of another model's."""
+
+    def prepare(given: Sequence[Trajectory]) -> Sequence[Trajectory]:
+        def tokens(place: int) -> Trajectory:
+            one = given[place]
+            return encoder.tokenized(system, one if one.round >= since else one.as_texts)
+
+        return Lazy(len(given), tokens)
+
+    return prepare
 
 
 def open_buffer(config: Config, home: Path, env: Env, encoder: Encoder | None = None) -> Buffer:
@@ -99,7 +107,7 @@ def beating(make: MakePolicy, beat: Beat) -> MakePolicy:
 
 def fitting(
     trainer: "Trainer",
-    prepare: Callable[[Sequence[Trajectory]], Sequence[Trajectory]],
+    prepare: Prepare,
     acting: ActingEngine,
     *,
     context: int,
