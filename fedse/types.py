@@ -119,14 +119,6 @@ class Trajectory(Record):
         return self.outcome == "success"
 
     @property
-    def as_texts(self) -> "Trajectory":
-        """The episode without tokens, for a model that did not sample them."""
-        none = {"context_ids": (), "action_ids": (), "log_chances": ()}
-        return self.model_copy(
-            update={"turns": tuple(turn.model_copy(update=none) for turn in self.turns)}
-        )
-
-    @property
     def token_ids(self) -> tuple[int, ...]:
         return tuple(i for turn in self.turns for i in (*turn.context_ids, *turn.action_ids))
 

@@ -105,6 +105,13 @@ class Encoder:
         return tuple(self._tokenizer.encode(text, add_special_tokens=False))
 
 
+def as_texts(episode: Trajectory) -> Trajectory:
+    """The episode without tokens, for a model that did not sample them."""
+    none = {"context_ids": (), "action_ids": (), "log_chances": ()}
+    turns = tuple(turn.model_copy(update=none) for turn in episode.turns)
+    return episode.model_copy(update={"turns": turns})
+
+
 def tokens_so_far(dialogue: Dialogue) -> tuple[int, ...]:
     """What the model was given and what it sampled in the turns before this one."""
     return tuple(i for turn in dialogue.turns for i in (*turn.context_ids, *turn.action_ids))

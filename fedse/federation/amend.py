@@ -4,7 +4,6 @@ It is written while rounds go on. The next round shows it to the sites, and it h
 round on for those who accepted it.
 """
 
-import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -57,7 +56,7 @@ class Amended(NamedTuple):
     changes: list[SettingChange]
 
 
-def amend(federation: Federation, draft: Draft, *, clock: Clock = time.time) -> Amended:
+def amend(federation: Federation, draft: Draft, *, clock: Clock) -> Amended:
     """The amendment is signed, and in the federation's ledger; its new members can be invited."""
     with changing_list(federation.path):
         known = agreements_in(federation.run)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedse.adapters.base import base_path, spec_of
 from fedse.agent.policy import Beat, BeatingPolicy, Policy, no_beat
-from fedse.agent.prompt import Encoder
+from fedse.agent.prompt import Encoder, as_texts
 from fedse.audit.game import Probe
 from fedse.config.file import check_command
 from fedse.config.schema import ClientSection, Config
@@ -79,7 +79,7 @@ def preparing(encoder: Encoder, system: str, *, since: int) -> Prepare:
     def prepare(given: Sequence[Trajectory]) -> Sequence[Trajectory]:
         def tokens(place: int) -> Trajectory:
             one = given[place]
-            return encoder.tokenized(system, one if one.round >= since else one.as_texts)
+            return encoder.tokenized(system, one if one.round >= since else as_texts(one))
 
         return Lazy(len(given), tokens)
 

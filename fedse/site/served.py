@@ -6,6 +6,7 @@ from pathlib import Path
 from fedse.config.schema import Config
 from fedse.errors import ConfigError, WireError
 from fedse.method.site import Site
+from fedse.protocol import UNNAMED, Question
 
 OpenSite = Callable[[str], Site]
 
@@ -38,6 +39,13 @@ class ServedSites:
     def place(self) -> Mapping[str, int]:
         """Of each client among all members' names in sorted order."""
         return {name: index for index, name in enumerate(sorted(self.config.members))}
+
+    def place_in(self, question: Question, client: str) -> int:
+        """The place with which a client answers.
+
+        None for `agree`: members that have not all accepted the same amendment count differently.
+        """
+        return UNNAMED if question.kind == "agree" else self.place[client]
 
     def follow(self, round: int) -> None:
         """The settings are those of the round; sites that were open with others are closed."""

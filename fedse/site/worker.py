@@ -96,8 +96,7 @@ def exchange(
         body = connection.recv_bytes(largest_body(frame, sites))
         name, question = parse_question(frame, sites)
         sites.follow(question.round)
-        # Members that have not all accepted the same amendment count places differently.
-        client = UNNAMED if question.kind == "agree" else sites.place[name]
+        client = sites.place_in(question, name)
         if gone():
             log.warning("dropped: the caller for round %d has hung up", question.round)
             return

@@ -21,6 +21,7 @@ PACKAGE = Path(__file__).parents[2] / "fedse"
 DATES = {
     "api/auditing.py": "the ledger",
     "api/measuring.py": "events",
+    "cli/agreement.py": "amendments, security events, the ledger",
     "cli/approvals.py": "security events, the ledger",
     "cli/backup.py": "security events",
     "cli/coordinator_keys.py": "certificates, the ledger",

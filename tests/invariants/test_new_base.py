@@ -13,6 +13,7 @@ from tests.needs import needs
 needs("flwr", "torch")
 
 from fedse.adapters.base import base_path, initial_adapter, spec_of
+from fedse.agent.prompt import as_texts
 from fedse.agent.tokens import load_encoder
 from fedse.config.file import parse_config
 from fedse.drivers.run import run_local
@@ -87,7 +88,7 @@ def test_lessons_of_earlier_rounds_are_texts_for_the_new_model(run: Path):
     prepared = [*site.prepare([*lessons, *played])]
     site.buffer.close()
     for lesson, ready in zip([*lessons, *played], prepared, strict=True):
-        own = lesson if lesson.round >= SINCE else lesson.as_texts
+        own = lesson if lesson.round >= SINCE else as_texts(lesson)
         assert ready == new.tokenized(env.system_prompt, own)
         assert [turn.action for turn in ready.turns] == [turn.action for turn in lesson.turns]
     assert prepared[-1] == played[-1]
