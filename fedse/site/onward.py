@@ -18,14 +18,18 @@ class OnwardTraining:
 
     def __init__(self, site: Site, experiment: str, round: int, *, since: int = 1) -> None:
         """`since` is the first round of the base model, whose moments fit."""
-        self._site, self._experiment, self._rounds = site, experiment, range(since, round)
+        self._site, self._experiment, self._rounds = (
+            site,
+            experiment,
+            {"before": round, "since": since},
+        )
         self.moments: bytes | None = None
 
     def fit(
         self, start: Adapter, lessons: Lessons, settings: TrainSection, seed: int, course: Course
     ) -> Fitted:
         """As the site's own, from the moments of its last round before this one."""
-        stored = partial(self._site.buffer.outbox.moments, self._experiment, of=self._rounds)
+        stored = partial(self._site.buffer.outbox.moments, self._experiment, **self._rounds)
         course = course._replace(moments=settings.moments(stored))
         fitted = self._site.fit(start, lessons, settings, seed, course)
         self.moments = fitted.moments

@@ -123,15 +123,15 @@ class Outbox:
             row = (experiment, piece, round, moments[start : start + PIECE_BYTES])
             self._db.execute("INSERT INTO moments VALUES (?, ?, ?, ?)", row)
 
-    def moments(self, experiment: str, *, of: range) -> bytes | None:
-        """The optimiser's moments after the newest round, if that is one of these.
+    def moments(self, experiment: str, *, before: int, since: int = 1) -> bytes | None:
+        """The optimiser's moments after the newest round, if that was before this one.
 
         A round that is done anew, from another request, has none: they would be its own.
         """
         rows = self._db.execute(
             "SELECT body FROM moments WHERE experiment = ? AND round >= ? AND round < ?"
             " ORDER BY piece",
-            (experiment, of.start, of.stop),
+            (experiment, since, before),
         ).fetchall()
         return b"".join(body for (body,) in rows) if rows else None
 
