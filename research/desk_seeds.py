@@ -5,7 +5,11 @@
 Each seed is a fresh process; a seed that is in the result is not run again. The result holds each
 seed's gain and its difference from working alone, both over all seeds with an interval that counts
 how much seeds differ, and one customer before and after. Beside it, desk-cases.json has every game,
-for the table of verdicts (research/verdicts.py).
+for the table of verdicts (research/verdicts.py). Sites that learn from their demonstrations alone,
+with as many steps and the same customers, are beside them after
+
+    fedse sweep desk --method fedit --seeds 0-4 --set trainer.threads=1 --jobs 1 --out SWEEP
+    python -m research.desk_seeds docs/results/desk-seeds.json --out RUNS --sweep SWEEP/sweep.json
 """
 
 import argparse
@@ -21,7 +25,7 @@ from fedse.exports.episodes import find_place, list_episodes, load_texts
 from fedse.results.alone import SeedRuns, TogetherOrAlone, together_or_alone
 from fedse.results.held_out import outcomes
 from fedse.stats.paired import paired_differences
-from research.verdicts import Case, Cases, Games, games_of
+from research.verdicts import ALONE, DEMONSTRATIONS, Case, Cases, Games, games_of
 from scripts.cpu_time import children_cpu_seconds
 
 HERE = "a shop, two kinds of cases; customers with all four kinds"
@@ -116,11 +120,31 @@ def cases(seeds: list[dict[str, Any]], out: Path) -> Cases:
     )
 
 
+def with_demonstrations(known: Cases, sweep: Path) -> Cases:
+    """The cases, and the same questions against a federation that only sees demonstrations."""
+    ran = json.loads(sweep.read_text())["experiments"]
+    games = {one["seed"]: games_of(Path(one["run"])) for one in ran}
+    alone = [case for case in known.cases if case.against == ALONE]
+    added = []
+    for case in alone:
+        new = case.where == NEW
+        shops = ["shoes"] if new else [*case.together[0]]
+        together = {
+            seed: {shop: found["books" if new else shop] for shop in shops}
+            for seed, found in case.together.items()
+        }
+        other = {seed: {shop: games[seed][shop] for shop in shops} for seed in together}
+        added.append(Case(where=case.where, together=together, other=other, against=DEMONSTRATIONS))
+    hours = known.cpu_hours + sum(one["cpu_seconds"] for one in ran) / 3600
+    return known.model_copy(update={"cases": [*alone, *added], "cpu_hours": round(hours, 2)})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("result", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
+    parser.add_argument("--sweep", type=Path, help="runs of the method fedit on the same seeds")
     args = parser.parse_args()
     seeds = json.loads(args.result.read_text())["seeds"] if args.result.is_file() else []
     done = {one["seed"] for one in seeds}
@@ -132,6 +156,10 @@ def main() -> None:
         every = cases(seeds, args.out).model_dump_json(indent=1)
         args.result.with_name("desk-cases.json").write_text(every + "\n")
         print(seed, json.dumps(found["over_seeds"]), flush=True)
+    if args.sweep:
+        file = args.result.with_name("desk-cases.json")
+        known = Cases.model_validate_json(file.read_bytes())
+        file.write_text(with_demonstrations(known, args.sweep).model_dump_json(indent=1) + "\n")
 
 
 if __name__ == "__main__":
