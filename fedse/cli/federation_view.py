@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -83,11 +83,11 @@ class FederationView(NamedTuple):
     sites: tuple[SiteView, ...]
     quarantined: list[str]
     last_rounds: list[dict[str, Any]]
-    agreements: list[dict[str, Any]]
-    """The amendments that hold or will, each with who has accepted it and who has not."""
     ledger: str
     certificates: dict[str, dict[str, Any]]
     warnings: list[str]
+    agreements: Sequence[dict[str, Any]] = ()
+    """The amendments that hold or will, each with who has accepted it and who has not."""
 
     @property
     def seen(self) -> "dict[str, SitePresence]":

@@ -44,6 +44,7 @@ def _may_join(r: OpenRound, reply: LateReply, past: Sequence[RoundResult]) -> bo
     out = {one.client for one in r.faults if one.kind != "failed"}
     return (
         1 <= r.index - reply.round <= config.aggregate.late
+        and reply.round >= config.model.since
         and reply.client in {*r.expected} - out
         and not (here and here.read)
         and not any(_counted(one, reply) for one in past if one.index >= reply.round)

@@ -20,10 +20,10 @@ class SiteState(NamedTuple):
     let_in: bool
     """The server has let this site's node in, now or earlier: it is enrolled, or was."""
     paused: bool
-    proposed: tuple[int, ...]
-    """Numbers of the amendments that wait for the owner's consent."""
     line: str
     """Whether the server is reached, and why not; empty = no node runs or knows yet."""
+    proposed: tuple[int, ...] = ()
+    """Numbers of the amendments that wait for the owner's consent."""
 
 
 def site_state(home: Home) -> SiteState:

@@ -58,4 +58,5 @@ def test_the_command_fails_exactly_if_no_worker_runs(
         "let_in": False,
         "paused": False,
         "line": "",
+        "proposed": [],
     }
