@@ -31,10 +31,11 @@ def with_consent(r: OpenRound, *, clock: Clock) -> OpenRound:
     out = dict(r.out)
     for terms in [*([now] if now else []), *coming]:
         lacking = _lacking(r, terms)
-        lacking -= _ask(r, terms, lacking, clock=clock)
+        _ask(r, terms, lacking, clock=clock)
+        never = sorted(lacking - accepted_by(r.run.path, terms.number))
         if terms is now:
             text = f"has not accepted agreement {terms.number}"
-            out |= {c: Exclusion(client=c, kind="failed", reason=text) for c in sorted(lacking)}
+            out |= {c: Exclusion(client=c, kind="failed", reason=text) for c in never}
     return replace(r, out=out)
 
 
@@ -52,16 +53,13 @@ def _lacking(r: OpenRound, terms: Agreement) -> frozenset[str]:
     return frozenset({*r.expected} & {*terms.members}) - sure
 
 
-def _ask(
-    r: OpenRound, terms: Agreement, lacking: frozenset[str], *, clock: Clock
-) -> frozenset[str]:
-    """Those of them that have accepted; each has a line in the ledger."""
+def _ask(r: OpenRound, terms: Agreement, lacking: frozenset[str], *, clock: Clock) -> None:
+    """Those of them that have accepted are on record, each with a line in the ledger."""
     if not lacking:
-        return lacking
+        return
     body = agreement_file(r.run.path, terms.number).read_bytes()
     told = r.ask(r.question("agree", r.current), body, of=sorted(lacking))
     yes = frozenset(d.client for d in told if not d.exclusion and d.adapter == YES) & lacking
-    new = yes - accepted_by(r.run.path, terms.number)
+    # The line first: whoever has none is asked again after a crash, and a line is written once.
+    note_agreed(r.run, terms, sorted(yes), clock=clock)
     note_acceptance(r.run.path, terms.number, yes)
-    note_agreed(r.run, terms, sorted(new), clock=clock)
-    return yes
