@@ -14,8 +14,8 @@ MUTATIONS = read_table()
 ROOMS = {
     "adapters", "agent", "aggregate", "audit", "config", "course.py", "drivers", "engine",
     "envs", "federation", "flower", "ledger", "method", "models", "outbound.py", "plugins",
-    "privacy", "processes", "redact", "results", "secure_sum", "site", "stats", "store", "train",
-    "types.py",
+    "privacy", "processes", "redact", "results", "secure_sum", "signed.py", "site", "stats",
+    "store", "train", "types.py",
 }  # fmt: skip
 
 
