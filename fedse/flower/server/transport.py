@@ -104,8 +104,11 @@ class GridAsk:
         limit, before = min(limits.deadline, brief), self._well
         deadline = min(limit, self._pace.deadline(question.kind))
         asked = None if before is None else {n for n in before if self._name_of(n) not in out}
-        # The wait for sites to come at all does not use up the time they have to answer.
-        join, self._join_seconds = now + self._join_seconds, 0.0
+        # The wait for sites to come at all does not use up the time they have to answer. Only who
+        # was well is waited for to consent: a site that is away would hold up the others.
+        waits = question.kind != "agree" or before is None
+        join = now + (self._join_seconds if waits else 0.0)
+        self._join_seconds = 0.0 if waits else self._join_seconds
         return Asking(
             begun=now,
             ends=join + limit,
@@ -113,7 +116,7 @@ class GridAsk:
             size=self._size(out, train=question.trains),
             well=None if asked is None else frozenset(asked),
             join=join,
-            needed=limits.min_clients,
+            needed=limits.min_clients if waits else 0,
             deadline=deadline,
             lasting=limits.late * deadline if question.trains else 0.0,
             took=self._took,

@@ -28,7 +28,7 @@ from fedse.flower.server import late, mailbox, schedule
 from fedse.flower.server import transport as ask_module
 from fedse.flower.server.fault_text import FLOWER_FAULTS
 from fedse.flower.server.transport import GridAsk
-from fedse.protocol import Delivery, SiteReply
+from fedse.protocol import YES, Delivery, SiteReply
 from fedse.store.run import Run
 from fedse.testing import toy_adapter
 from fedse.types import Adapter, ClientStats
@@ -245,6 +245,18 @@ def test_the_client_of_a_node_is_remembered_when_it_fails_later(run: Run):
     second = list(ask(first_request(run.config, adapter, round=2), adapter.to_bytes(), of=NAMES))
     assert (first[0].client, second[0].client) == ("epsilon", "epsilon")
     assert FLOWER_FAULTS[5] in second[0].fault
+
+
+def test_a_site_that_is_away_is_not_waited_for_to_consent(run: Run):
+    """It would hold up the others for as long as the first round waits for sites to come."""
+    here = NodeInfo(1, "alpha")
+    grid = FakeGrid({here: says(SiteReply(ClientStats(), YES))})
+    ask, adapter = GridAsk(grid, run, join_seconds=600, well=["alpha"]), toy_adapter(SPEC, 9)
+    question = first_request(run.config, adapter).model_copy(update={"kind": "agree"})
+    begun = time.monotonic()
+    assert list(ask(question, b"terms", of=["gamma"])) == []
+    assert [one.client for one in ask(question, b"terms", of=["alpha"])] == ["alpha"]
+    assert time.monotonic() - begun < 60
 
 
 def test_a_run_on_this_grid_is_committed_and_names_the_offender(run: Run):
