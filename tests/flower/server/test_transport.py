@@ -247,16 +247,16 @@ def test_the_client_of_a_node_is_remembered_when_it_fails_later(run: Run):
     assert FLOWER_FAULTS[5] in second[0].fault
 
 
-def test_a_site_that_is_away_is_not_waited_for_to_consent(run: Run):
+def test_a_site_that_is_away_is_not_waited_for_to_consent(run: Run, clock: Ticking):
     """It would hold up the others for as long as the first round waits for sites to come."""
     here = NodeInfo(1, "alpha")
     grid = FakeGrid({here: says(SiteReply(ClientStats(), YES))})
     ask, adapter = GridAsk(grid, run, join_seconds=600, well=["alpha"]), toy_adapter(SPEC, 9)
     question = first_request(run.config, adapter).model_copy(update={"kind": "agree"})
-    begun = time.monotonic()
+    begun = clock.monotonic()
     assert list(ask(question, b"terms", of=["gamma"])) == []
     assert [one.client for one in ask(question, b"terms", of=["alpha"])] == ["alpha"]
-    assert time.monotonic() - begun < 60
+    assert clock.monotonic() - begun < 1
 
 
 def test_a_run_on_this_grid_is_committed_and_names_the_offender(run: Run):
