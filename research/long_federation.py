@@ -70,10 +70,22 @@ class Life:
     def fedse(self, who: str, *arguments: str) -> str:
         """What the command printed, as that one's release has it."""
         line = [sys.executable, "-m", "fedse", *arguments]
-        done = subprocess.run(line, env=self.environment(who), capture_output=True)
+        where = self.environment(who)
+        done = subprocess.run(line, cwd=self.path, env=where, capture_output=True)
         if done.returncode:
             raise RuntimeError(f"{' '.join(arguments)}: {done.stderr.decode()[-800:]}")
         return done.stdout.decode()
+
+    def check_releases(self) -> None:
+        """Whoever is given a release imports that one: python -m looks into its folder first."""
+        for release, place in self.releases.items():
+            self.runs["server"] = release
+            line = [sys.executable, "-c", "import fedse; print(fedse.__file__)"]
+            where = self.environment("server")
+            found = subprocess.check_output(line, cwd=self.path, env=where, text=True)
+            if not Path(found).is_relative_to(place):
+                raise RuntimeError(f"release {release} of {place} is imported from {found}")
+        self.runs["server"] = "old"
 
     def create(self) -> None:
         port, link = map(str, free_ports(2))
@@ -103,6 +115,7 @@ class Life:
         with (self.path / f"{who}.log").open("ab") as log:
             self.running[who] = subprocess.Popen(
                 [sys.executable, "-m", "fedse", *line],
+                cwd=self.path,
                 env=self.environment(who),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -144,6 +157,7 @@ class Life:
 def live(life: Life) -> None:
     """All that is to happen has happened, and all rounds are committed."""
     at: Callable[[float], int] = lambda share: round(share * life.rounds)  # noqa: E731
+    life.check_releases()
     life.create()
     for who in (*FIRST, "server"):
         life.start(who)
