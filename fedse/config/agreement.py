@@ -109,19 +109,16 @@ def amended(config: Config, terms: Terms, source: str, *, base: str = "") -> Con
 
     `base` is where the base model is now; empty = where it was.
     """
-    known = {one["name"]: one for one in _plain(config)["clients"]}
+    plain = config.model_dump(mode="json", exclude_none=True)
+    known = {one["name"]: one for one in plain["clients"]}
     own = {
         "run": {"workers": config.run.workers},
         "model": {"base": base or config.model.base},
         "buffer": {"keep_played": config.buffer.keep_played},
-        **{name: section for name, section in _plain(config).items() if name in OWN_SECTIONS},
+        **{name: section for name, section in plain.items() if name in OWN_SECTIONS},
         "clients": [known.get(name, {"name": name, "env": ELSEWHERE}) for name in terms.members],
     }
     return config_of(terms, own, source)
-
-
-def _plain(config: Config) -> dict[str, Any]:
-    return config.model_dump(mode="json", exclude_none=True)
 
 
 def changes_between(before: Config, after: Config) -> list[SettingChange]:

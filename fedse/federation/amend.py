@@ -7,6 +7,8 @@ round on for those who accepted it.
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 from fedse._version import __version__
 from fedse.adapters.base import spec_of
 from fedse.config.agreement import (
@@ -29,7 +31,8 @@ from fedse.signed import public_hex, signed_text
 from fedse.site.consider import AMENDMENT
 from fedse.store.agreements import agreement_file, agreements_in, keep_base
 from fedse.store.files import write_durably
-from fedse.store.run_folder import newest_config, open_run
+from fedse.store.run import committed_in
+from fedse.store.run_folder import newest_config
 from fedse.types import Clock
 
 NOTICE = 2
@@ -59,18 +62,17 @@ class Amended(NamedTuple):
 def amend(federation: Federation, draft: Draft, *, clock: Clock) -> Amended:
     """The amendment is signed, and in the federation's ledger; its new members can be invited."""
     with changing_list(federation.path):
-        known = agreements_in(federation.run)
+        known, key = agreements_in(federation.run), signing_key(federation)
         number = (known[-1].number if known else FIRST) + 1
-        before, since = newest_config(federation.run), _since(federation, draft)
+        before, since = newest_config(federation.run), _since(federation, known, draft.since)
         after = _changed(before, draft)
         if spec_of(after).identity != spec_of(before).identity:
             after = with_settings(after, {BASE_SINCE: since})
         changes = changes_between(before, after)
         _require_change(before, after, changes)
-        terms = _terms(federation, after, draft, number=number, since=since, now=int(clock()))
+        terms = _terms(federation, after, draft.reason, number, since, int(clock()), key)
         file = agreement_file(federation.run, terms.number)
         file.parent.mkdir(exist_ok=True, mode=0o700)
-        key = signing_key(federation)
         keep_base(federation.run, number, after.model.base)
         write_durably(file, signed_text(AMENDMENT, terms.model_dump(mode="json"), key))
         note_agreement(federation.run, terms, clock=clock)
@@ -83,18 +85,15 @@ def amend(federation: Federation, draft: Draft, *, clock: Clock) -> Amended:
 
 
 def _changed(config: Config, draft: Draft) -> Config:
-    text = dump_config(config)
-    changed = parse_config(text, "the present agreement", draft.settings)
-    unknown = sorted({*draft.remove} - {*changed.members})
-    twice = sorted({*draft.add} & {*changed.members})
+    unknown = sorted({*draft.remove} - {*config.members})
+    twice = sorted({*draft.add} & {*config.members})
     if unknown or twice:
         wrong = f"{', '.join(unknown)} is no member" if unknown else f"{', '.join(twice)} is one"
-        raise ConfigError(f"{wrong}; members are {', '.join(sorted(changed.members))}")
-    stay = [one for one in changed.clients if one.name not in draft.remove]
+        raise ConfigError(f"{wrong}; members are {', '.join(sorted(config.members))}")
+    stay = [one for one in config.clients if one.name not in draft.remove]
     new = [ClientSection(name=name, env=ELSEWHERE) for name in draft.add]
-    whole = changed.model_dump(mode="json", exclude_none=True)
-    whole["clients"] = [one.model_dump(mode="json", exclude_none=True) for one in (*stay, *new)]
-    return parse_config(dump_config(Config.model_validate(whole)), "the amendment")
+    unchecked = config.model_copy(update={"clients": (*stay, *new)})
+    return parse_config(dump_config(unchecked), "the amendment", draft.settings)
 
 
 def _require_change(before: Config, after: Config, changes: Sequence[SettingChange]) -> None:
@@ -107,12 +106,12 @@ def _require_change(before: Config, after: Config, changes: Sequence[SettingChan
         raise ConfigError("an experiment keeps its name, as sites store their answers under it")
 
 
-def _since(federation: Federation, draft: Draft) -> int:
+def _since(federation: Federation, known: Sequence[Agreement], since: int | None) -> int:
     """The first round for which it holds; after all rounds for which an earlier one was named."""
-    with open_run(federation.run) as run:
-        soonest = (run.committed or 0) + NOTICE
-    soonest = max([soonest, *(one.since + 1 for one in agreements_in(federation.run))])
-    since = soonest if draft.since is None else draft.since
+    notice = committed_in(federation.run) + NOTICE
+    soonest = max([notice, *(one.since + 1 for one in known)])
+    if since is None:
+        return soonest
     if since < soonest:
         raise ConfigError(
             f"it cannot hold from round {since} on, at the earliest from round {soonest}",
@@ -122,7 +121,13 @@ def _since(federation: Federation, draft: Draft) -> int:
 
 
 def _terms(
-    federation: Federation, config: Config, draft: Draft, *, number: int, since: int, now: int
+    federation: Federation,
+    config: Config,
+    reason: str,
+    number: int,
+    since: int,
+    now: int,
+    key: Ed25519PrivateKey,
 ) -> Agreement:
     spec = spec_of(config)
     return Agreement(
@@ -135,8 +140,8 @@ def _terms(
         agreed=config.agreed_digest(),
         spec=spec.identity,
         base=spec.base,
-        reason=draft.reason,
+        reason=reason,
         fedse=__version__,
         issued=now,
-        signer=public_hex(signing_key(federation)),
+        signer=public_hex(key),
     )

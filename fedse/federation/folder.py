@@ -16,6 +16,7 @@ import tomlkit
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fedse._version import __version__
+from fedse.adapters.base import spec_of
 from fedse.config.agreement import offered_settings
 from fedse.config.schema import Config
 from fedse.errors import ConfigError, StoreError, boundary
@@ -36,7 +37,7 @@ from fedse.federation.nginx import nginx_config
 from fedse.signed import fingerprint, public_hex
 from fedse.store.files import OWNER_ONLY, from_backup, write_durably
 from fedse.store.lock import one_command
-from fedse.store.run_folder import create_run, newest_config, open_run
+from fedse.store.run_folder import create_run, newest_config
 from fedse.types import Record
 
 CARD, LIST, RUN, KEYS, SIGNING = (
@@ -168,10 +169,8 @@ def invite(federation: Federation, site: str, *, nonce: str, now: int, hours: fl
     """A file for `site` is signed, and its number is on the list."""
     path, card = federation
     expires = now + round(hours * 3600)
-    key = signing_key(federation)
-    run = open_run(federation.run, clock=lambda: float(now))
-    run.close()
-    config = newest_config(federation.run)
+    key, config = signing_key(federation), newest_config(federation.run)
+    spec = spec_of(config)
     invitation = Invite(
         fedse=__version__,
         federation=card.name,
@@ -182,8 +181,8 @@ def invite(federation: Federation, site: str, *, nonce: str, now: int, hours: fl
         ca=federation.identity.ca.read_text(),
         settings=offered_settings(config),
         agreed=config.agreed_digest(),
-        spec=run.spec.identity,
-        base=run.spec.base,
+        spec=spec.identity,
+        base=spec.base,
         bundle=card.bundle,
         nonce=nonce,
         issued=now,

@@ -18,19 +18,15 @@ class OnwardTraining:
 
     def __init__(self, site: Site, experiment: str, round: int, *, since: int = 1) -> None:
         """`since` is the first round of the base model, whose moments fit."""
-        self._site, self._experiment, self._rounds = (
-            site,
-            experiment,
-            {"before": round, "since": since},
-        )
+        self._site = site
+        self._last = partial(site.buffer.outbox.moments, experiment, before=round, since=since)
         self.moments: bytes | None = None
 
     def fit(
         self, start: Adapter, lessons: Lessons, settings: TrainSection, seed: int, course: Course
     ) -> Fitted:
         """As the site's own, from the moments of its last round before this one."""
-        stored = partial(self._site.buffer.outbox.moments, self._experiment, **self._rounds)
-        course = course._replace(moments=settings.moments(stored))
+        course = course._replace(moments=settings.moments(self._last))
         fitted = self._site.fit(start, lessons, settings, seed, course)
         self.moments = fitted.moments
         return fitted

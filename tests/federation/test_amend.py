@@ -256,6 +256,15 @@ def test_a_base_model_that_is_not_here_cannot_be_accepted(scene: Scene):
     assert proposed(home.path)
 
 
+def test_an_invitation_names_the_base_model_of_the_newest_agreement(scene: Scene):
+    larger = Draft(["model.base=tiny-five"], add=["gamma"], reason="a larger one")
+    terms = amend(scene.federation, larger, clock=noon).terms
+    file = invite(scene.federation, "gamma", nonce=NONCE, now=NOW, hours=HOURS)
+    offered = read_invite(file, trusted=scene.fingerprint, now=NOW)
+    assert (offered.spec, offered.base) == (terms.spec, terms.base)
+    assert scene.join(home="gamma", invite=offered).config.model.base == "tiny-five"
+
+
 def test_a_new_member_is_invited_to_the_amended_agreement(scene: Scene):
     home = scene.join()
     grown = Draft(add=["gamma"], reason="a third clinic")
