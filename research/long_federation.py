@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -49,8 +49,11 @@ min_clients = 2
 class Life:
     """The folders of a federation, and what of it runs, each with its release."""
 
-    def __init__(self, path: Path, releases: dict[str, Path], rounds: int) -> None:
-        self.path, self.releases, self.rounds = path, releases, rounds
+    def __init__(
+        self, path: Path, releases: dict[str, Path], rounds: int, sites: Sequence[str] = FIRST
+    ) -> None:
+        """`sites` are the members at the beginning; all begin with the release "old"."""
+        self.path, self.releases, self.rounds, self.sites = path, releases, rounds, sites
         self.folder, self.key = path / "federation", path / "backup.key"
         self.runs = dict.fromkeys(("server", *ALL), "old")
         self.running: dict[str, subprocess.Popen[bytes]] = {}
@@ -89,13 +92,15 @@ class Life:
 
     def create(self) -> None:
         port, link = map(str, free_ports(2))
-        text = SETTINGS.format(rounds=self.rounds, short=SHORT_ROUND, clients=maze_clients(FIRST))
+        text = SETTINGS.format(
+            rounds=self.rounds, short=SHORT_ROUND, clients=maze_clients(self.sites)
+        )
         (self.path / "long.toml").write_text(text)
         where = ["--out", str(self.folder), "--host", "localhost"]
         ports = ["--port", port, "--link-port", link]
         experiment = str(self.path / "long.toml")
         self.fedse("server", "federation", "create", experiment, *where, *ports)
-        for site in FIRST:
+        for site in self.sites:
             self.join(site)
 
     def join(self, site: str) -> None:
