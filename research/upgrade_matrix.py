@@ -40,7 +40,8 @@ MIXTURES: dict[str, dict[str, str]] = {
     "all are new": {"server": "new", "alpha": "new", "beta": "new", "gamma": "new"},
 }
 TOO_OLD = "an amendment that one site is too old for"
-UPGRADED = "that site is upgraded, and its owner accepts"
+UPGRADED = "that site is upgraded and accepts"
+BOUNDS = '{ "train.lr" = [1e-5, 1e-2] }'
 ROUNDS = EACH * (len(MIXTURES) + 3)
 
 
@@ -61,12 +62,13 @@ def play(life: Life) -> dict[str, tuple[int, int]]:
     rows = {}
     for name, wanted in MIXTURES.items():
         rows[name] = _passed(life, name, wanted)
-    for site in SITES:
-        life.set_rules(site, accept='{ "train.lr" = [1e-5, 1e-2] }')
-    new = MIXTURES["all are new"]
-    change(life, {**new, "gamma": "old"})
+    new, too_old = MIXTURES["all are new"], SITES[-1]
+    for site in SITES[:-1]:  # an older release refuses a policy with rules that it does not know
+        life.set_rules(site, accept=BOUNDS)
+    change(life, {**new, too_old: "old"})
     amend(life, "--set", "train.lr=0.002")
-    rows[TOO_OLD] = _passed(life, TOO_OLD, {**new, "gamma": "old"})
+    rows[TOO_OLD] = _passed(life, TOO_OLD, {**new, too_old: "old"})
+    life.set_rules(too_old, accept=BOUNDS)
     rows[UPGRADED] = _passed(life, UPGRADED, new, rounds=life.rounds - life.committed)
     life.running.pop("server").wait(300)
     return rows
@@ -97,13 +99,16 @@ def table(
     found = []
     for name, (first, last) in rows.items():
         part = results[first - 1 : last]
+        # Once a site was left out, the local driver does not do the same any more.
+        whole = all(len(one.voters) == len(SITES) for one in results[:last])
+        equal = [one.after for one in part] == local[first - 1 : last]
         found.append(
             {
                 "mixture": name,
                 "rounds": [first, last],
                 "votes": [len(one.voters) for one in part],
                 "left_out": sorted({f"{f.client}: {f.text}" for o in part for f in o.excluded}),
-                "digests_equal": [o.after for o in part] == local[first - 1 : last],
+                "digests_equal": equal if whole else None,
             }
         )
     return found
