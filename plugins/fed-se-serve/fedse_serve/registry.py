@@ -96,7 +96,8 @@ class Registry:
             self.move(Move(kind=kind, adapter=digest, reason="the first"))
 
     def move(self, move: Move) -> State:
-        """The move has its line, and the state after it; one that is not possible has none."""
+        """The state is that after the move; one that changes it has a line. Impossible ones are
+        refused."""
         with self._alone():
             return self._write(move)
 
@@ -125,7 +126,8 @@ class Registry:
     def _write(self, move: Move) -> State:
         """Needs the lock."""
         before = self.state
-        after(before, move, time=self._clock())
+        if after(before, move, time=self._clock()) == before:
+            return before  # two looks at one trial came to the same
         if move.kind == "pinned" and move.adapter is not None:
             self.folder_of(move.adapter)
         self._ledger.append(move.kind, move.model_dump(mode="json", exclude={"kind"}))

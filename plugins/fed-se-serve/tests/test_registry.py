@@ -155,6 +155,14 @@ def test_offering_twice_is_offering_once_also_as_a_folder(tmp_path: Path) -> Non
     assert (other.folder_of(A.digest) / WEIGHTS).read_bytes() == A.to_bytes()
 
 
+def test_looks_that_meet_leave_one_line(tmp_path: Path) -> None:
+    one, other = opened(tmp_path), opened(tmp_path)
+    one.offer(A, reason="night 1")
+    states = [each.move(move("passed", A)) for each in (one, other)]
+    assert states[0] == states[1]
+    assert [told.kind for _, told in one.history] == ["offered", "passed"]
+
+
 def test_two_processes_see_each_other(tmp_path: Path) -> None:
     one, other = opened(tmp_path), opened(tmp_path)
     serving(one, A)
