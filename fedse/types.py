@@ -113,6 +113,10 @@ class Trajectory(Record):
     error: str | None = None
     invalid_turns: int = 0
     """Replies in which the environment found no action."""
+    stand_ins: Annotated[tuple[tuple[str, str], ...], Field(exclude_if=not_)] = ()
+    """What was made up in place of something private, and of which kind that was."""
+    likeness: Annotated[str, Field(exclude_if=not_)] = ""
+    """The content digest without regard to stand-ins, if there are any."""
 
     @property
     def success(self) -> bool:
@@ -137,7 +141,7 @@ class Trajectory(Record):
         The buffer is the paper's set union, and two elements with the same digest are one.
         """
         texts = [(turn.observation, turn.action) for turn in self.turns]
-        return digest_of([self.task.model_dump(mode="json"), texts])
+        return self.likeness or digest_of([self.task.model_dump(mode="json"), texts])
 
 
 Lessons = Sequence[Trajectory]

@@ -4,9 +4,9 @@
 
 The world is a front desk: a visitor names a person, a list says in which room each person is, and
 the action is that room. Names matter, and all of them are on the site's own list. The tiny model
-learns from the expert's games: as they are; with pseudonyms; and, as a control in which the
-lesson cannot survive, with the same mark for every name. All then play the same games with real
-names, in arrangements that no lesson had.
+learns from the expert's games: as they are; with stand-ins, as redaction leaves them; with marks
+in brackets; and, as a control in which the lesson cannot survive, with the same mark for every
+name. All then play the same games with real names, in arrangements that no lesson had.
 """
 
 import argparse
@@ -26,6 +26,7 @@ from fedse.envs.base import Step
 from fedse.method.rollout import choose_games, demonstrate, rollout
 from fedse.redact.episode import Redactor
 from fedse.redact.own import word_finder
+from fedse.redact.pseudonyms import plan_redaction
 from fedse.redact.spans import PSEUDONYM
 from fedse.seeds import seed_of
 from fedse.stats.rates import Rate
@@ -75,20 +76,28 @@ class FrontDesk:
 def changes(folder: Path) -> dict[str, Change]:
     """What becomes of an episode before it is learned from, by the name of the arm."""
     (folder / "staff.txt").write_text("\n".join(NAMES), encoding="utf-8")
-    redactor = Redactor(word_finder(folder / "staff.txt"))
+    find = word_finder(folder / "staff.txt")
+
+    def marked(episode: Trajectory) -> Trajectory:
+        """With marks, as secrets have them."""
+        plan = plan_redaction([turn.observation for turn in episode.turns], find)
+        return _reworded(episode, plan.apply)
+
+    def one_mark(episode: Trajectory) -> Trajectory:
+        return _reworded(marked(episode), lambda text: PSEUDONYM.sub("[STAFF]", text))
+
     return {
         "as it was": lambda episode: episode,
-        "pseudonyms": redactor.episode,
-        "one mark": lambda episode: _one_mark(redactor.episode(episode)),
+        "stand-ins": Redactor(find).episode,
+        "marks": marked,
+        "one mark": one_mark,
     }
 
 
-def _one_mark(episode: Trajectory) -> Trajectory:
-    turns = tuple(
-        turn.model_copy(update={"observation": PSEUDONYM.sub("[STAFF]", turn.observation)})
-        for turn in episode.turns
-    )
-    return episode.model_copy(update={"turns": turns})
+def _reworded(episode: Trajectory, change: Callable[[str], str]) -> Trajectory:
+    """What the agent says here is a number."""
+    turns = [t.model_copy(update={"observation": change(t.observation)}) for t in episode.turns]
+    return episode.model_copy(update={"turns": tuple(turns)})
 
 
 def success(change: Change, *, lessons: int, steps: int, games: int, seed: int) -> Rate:

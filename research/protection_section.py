@@ -21,7 +21,8 @@ in one process, adapters of {megabytes:.0f} MB, {rounds} rounds; median and rang
 seconds without playing and training."""
 LESSONS = {
     "as it was": "as they were",
-    "pseudonyms": "with pseudonyms",
+    "stand-ins": "with stand-ins, as redaction leaves them",
+    "marks": "with marks such as [STAFF-KQX]",
     "one mark": "with one mark for every name (control)",
 }
 ROUNDS = {

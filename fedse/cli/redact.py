@@ -129,7 +129,9 @@ def _files(files: Iterable[Path], redactor: Redactor) -> Iterator[Looked]:
     for file in files:
         with boundary(MachineError, f"cannot read {file}"):
             content = file.read_text(encoding="utf-8")
-        yield Looked(tuple(plan_redaction([content], redactor.find).replacements()), Counter())
+        yield Looked(
+            tuple(plan_redaction([content], redactor.find, shapes={}).replacements()), Counter()
+        )
 
 
 def _facts(looked: list[Looked], *, show: bool) -> dict[str, Any]:

@@ -19,7 +19,7 @@ class RedactSection(Section):
     """Countries whose telephone and identity numbers `personal` looks for."""
     words: tuple[str, ...] = ()
     """Files with one name or phrase per line, matched as whole words in upper or lower case.
-    `staff.txt` makes pseudonyms such as [STAFF-KQX]. A relative path starts at the site's
+    The file's name is their kind: STAFF for `staff.txt`. A relative path starts at the site's
     folder."""
     patterns: tuple[str, ...] = ()
     """TOML files with lines such as CASE = 'C-\\d{6}': a kind, and the regular expression that

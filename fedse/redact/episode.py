@@ -42,8 +42,9 @@ class Redactor:
         if not any(settled(text, self.find) for text in (*texts, *opening)):
             return None
         given = [text for turn in episode.turns for text in self._given(turn)]
-        task = f"{episode.task.env}/{episode.task.id}"
-        return plan_redaction(texts, self.find, identity=task, beside=given)
+        task, shapes = f"{episode.task.env}/{episode.task.id}", dict(episode.stand_ins)
+        plan = plan_redaction(texts, self.find, identity=task, beside=given, shapes=shapes)
+        return plan if any(plan.replacements()) else None
 
     def episode(self, episode: Trajectory) -> Trajectory:
         """The episode without anything private; the very same one if there was nothing."""
@@ -56,7 +57,9 @@ class Redactor:
             shown = shown.union(*map(plan.values, (turn.observation, *self._given(turn))))
             turns.append(self._turn(turn, plan, shown))
         error = episode.error and plan.apply(episode.error)
-        return episode.model_copy(update={"turns": tuple(turns), "error": error})
+        changed = {"turns": tuple(turns), "error": error, "stand_ins": plan.stand_ins}
+        likeness = _likeness(episode, plan) if plan.stand_ins else ""
+        return episode.model_copy(update={**changed, "likeness": likeness})
 
     def _given(self, turn: Turn) -> Pieces:
         """The text behind the tokens that were given in this turn: prompt, observation, marks."""
@@ -86,10 +89,23 @@ class Redactor:
         return turn.model_copy(update=changed)
 
 
+def _likeness(episode: Trajectory, plan: Redaction) -> str:
+    """Equal for two episodes that differ in private values only, and so in their stand-ins."""
+    bare = plan.skeleton
+    turns = tuple(
+        Turn(observation=bare.apply(turn.observation), action=bare.apply(turn.action))
+        for turn in episode.turns
+    )
+    return episode.model_copy(update={"turns": turns, "likeness": ""}).content_digest
+
+
 def pseudonyms_in(episode: Trajectory) -> Counter[str]:
     """How many pseudonyms of each kind stand in the texts of a stored episode."""
     texts = [text for turn in episode.turns for text in (turn.observation, turn.action)]
-    return Counter(match[1] for text in texts for match in PSEUDONYM.finditer(text))
+    found = Counter(match[1] for text in texts for match in PSEUDONYM.finditer(text))
+    for stand_in, kind in episode.stand_ins:
+        found[kind] += sum(text.count(stand_in) for text in texts)
+    return found
 
 
 def redactor_for(

@@ -8,9 +8,9 @@ from research.protection_section import RESULTS
 
 
 def test_a_difference_lies_in_its_interval_and_is_negative_for_a_loss():
-    made = compared({"as it was": [Rate(8, 10)] * 2, "pseudonyms": [Rate(2, 10)] * 2})
-    low, high = made["pseudonyms"]["difference interval"]
-    assert low < made["pseudonyms"]["difference"] == -0.6 < high < 0
+    made = compared({"as it was": [Rate(8, 10)] * 2, "marks": [Rate(2, 10)] * 2})
+    low, high = made["marks"]["difference interval"]
+    assert low < made["marks"]["difference"] == -0.6 < high < 0
 
 
 def test_the_published_figures_are_those_of_the_counts():

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from fedse.redact.episode import Redactor
-from fedse.redact.pseudonyms import Redaction, plan_redaction, spelled
+from fedse.redact.pseudonyms import Redaction, plan_redaction
 from fedse.redact.spans import settled
 
 Letters = Callable[[str], str]
@@ -98,9 +98,5 @@ def _ids(
 
 
 def _named(plan: Redaction, letters: Letters) -> Redaction:
-    kinds: dict[str, str] = {}
-    for text, spans in plan.spans.items():
-        for span in spans:
-            kinds.setdefault(spelled(text, span), span.kind)
-    names = {value: f"[{kind}-{letters(value)}]" for value, kind in kinds.items()}
+    names = {value: f"[{kind}-{letters(value)}]" for value, kind in plan.kinds.items()}
     return plan._replace(pseudonyms=names)
