@@ -11,6 +11,7 @@ sites have no model (tests/toys).
 import argparse
 import json
 import shutil
+import subprocess
 import tempfile
 import time
 from contextlib import closing
@@ -25,6 +26,7 @@ from fedse.ledger.verifying import verify_ledger
 from fedse.store.agreements import FOLDER
 from fedse.store.run_folder import create_run, open_run
 from research.long_federation import Life, amend
+from tests.system.field import REPOSITORY
 from tests.system.upgrade import release_of
 from tests.toys.light_site import open_light_site
 
@@ -139,7 +141,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="fedse-matrix-") as folder:
         path = Path(folder)
         releases = {name: release_of(getattr(args, name), path / name) for name in ("old", "new")}
-        found = {"old": args.old, **measure(path, releases)}
+        named = ["git", "rev-parse", "--short", args.old, args.new]
+        old, new = subprocess.check_output(named, cwd=REPOSITORY, text=True).split()
+        found = {"old": old, "new": new, **measure(path, releases)}
     args.result.write_text(json.dumps(found, indent=1) + "\n")
     print(json.dumps(found, indent=1))
 
