@@ -132,6 +132,11 @@ def measure(path: Path, releases: dict[str, Path]) -> dict[str, Any]:
     return {"table": table(rows, results, local), "ledgers_sound": sound}
 
 
+def _short(commit: str) -> str:
+    line = ["git", "rev-parse", "--short", commit]
+    return subprocess.check_output(line, cwd=REPOSITORY, text=True).strip()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("result", type=Path)
@@ -141,9 +146,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="fedse-matrix-") as folder:
         path = Path(folder)
         releases = {name: release_of(getattr(args, name), path / name) for name in ("old", "new")}
-        named = ["git", "rev-parse", "--short", args.old, args.new]
-        old, new = subprocess.check_output(named, cwd=REPOSITORY, text=True).split()
-        found = {"old": old, "new": new, **measure(path, releases)}
+        commits = {name: _short(getattr(args, name)) for name in releases}
+        found = {**commits, **measure(path, releases)}
     args.result.write_text(json.dumps(found, indent=1) + "\n")
     print(json.dumps(found, indent=1))
 
