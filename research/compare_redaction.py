@@ -80,7 +80,8 @@ def changes(folder: Path) -> dict[str, Change]:
 
     def marked(episode: Trajectory) -> Trajectory:
         """With marks, as secrets have them."""
-        plan = plan_redaction([turn.observation for turn in episode.turns], find)
+        texts, task = [turn.observation for turn in episode.turns], episode.task.id
+        plan = plan_redaction(texts, find, identity=task)
         return _reworded(episode, plan.apply)
 
     def one_mark(episode: Trajectory) -> Trajectory:

@@ -12,6 +12,7 @@ from fedse.cli.site_options import HERE, HomeOption, opened
 from fedse.config.schema import Config
 from fedse.errors import ConfigError
 from fedse.privacy.accountant import Charge
+from fedse.privacy.attacks import FALSE_ALARMS, AttackBounds, attack_bounds
 from fedse.privacy.plan import charge_of
 from fedse.site.private_training import rounds_left, spent_with
 from fedse.store.buffer import Buffer
@@ -55,8 +56,14 @@ def _facts(config: Config, charges: list[Charge], spent: float, left: int) -> di
         "rate": plan.rate,
         "noise": plan.noise,
         "steps": plan.steps,
+        "bounds": _bounds(config, charges, left)._asdict(),
         "charges": [charge._asdict() for charge in charges],
     }
+
+
+def _bounds(config: Config, charges: list[Charge], left: int) -> AttackBounds:
+    """On any attack, once all rounds that are left were answered."""
+    return attack_bounds([*charges, *[charge_of(config, 1, config.train)] * left])
 
 
 def _lines(config: Config, charges: list[Charge], spent: float, left: int) -> Iterator[str]:
@@ -68,6 +75,11 @@ def _lines(config: Config, charges: list[Charge], spent: float, left: int) -> It
         f"{settings.clip:g}, noise {plan.noise:g}"
     )
     yield f"left     {left} such rounds" if left else "left     none: the site abstains"
+    most = _bounds(config, charges, left)
+    yield (
+        f"then     no attack has an AUC above {most.auc:.2f}, or names more than {most.found:.0%} "
+        f"of the {settings.unit}s that were learned from at {FALSE_ALARMS:.0%} false alarms"
+    )
     for (experiment, unit, noise), alike in groupby(charges, key=_kind):
         rounds = [charge.round for charge in alike]
         how = f"noise {noise:g}" if noise else "WITHOUT NOISE, so nothing is protected"

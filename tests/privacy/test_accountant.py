@@ -16,7 +16,7 @@ from dp_accounting.rdp import RdpAccountant
 
 from fedse.errors import ConfigError
 from fedse.privacy import accountant
-from fedse.privacy.accountant import ORDERS, Charge, epsilon_of, is_within, noise_for
+from fedse.privacy.accountant import Charge, epsilon_of, is_within, noise_for
 
 DELTA = 1e-5
 
@@ -34,29 +34,29 @@ def event(rate: float, noise: float, steps: int) -> dp_accounting.DpEvent:
     return dp_accounting.SelfComposedDpEvent(step, steps)
 
 
-@pytest.mark.parametrize(("rate", "noise", "steps"), [(0.1, 1.5, 400), (0.5, 3.0, 40), (1, 5, 50)])
+@pytest.mark.parametrize(("rate", "noise", "steps"), [(0.1, 0.742, 20), (0.5, 3.0, 40), (1, 5, 50)])
 def test_it_is_the_figure_of_dp_accounting(rate: float, noise: float, steps: int):
-    own = RdpAccountant(ORDERS).compose(event(rate, noise, steps)).get_epsilon(DELTA)
-    assert told(charge(rate, noise, steps)) == own
-    # The library's own choice of orders tells hardly less.
-    assert own <= 1.02 * RdpAccountant().compose(event(rate, noise, steps)).get_epsilon(DELTA)
+    """With losses rounded ten times finer it is hardly less, by Renyi divergences it is more."""
+    own, what = told(charge(rate, noise, steps)), event(rate, noise, steps)
+    fine = PLDAccountant(value_discretization_interval=1e-4).compose(what).get_epsilon(DELTA)
+    assert fine <= own <= 1.001 * fine
+    assert own < RdpAccountant().compose(what).get_epsilon(DELTA)
 
 
 def test_without_sampling_it_is_the_closed_form():
-    """Gaussian noise has a Renyi divergence of order / (2 noise^2) per step (arXiv 1702.07476)."""
+    """All steps together are one Gaussian (arXiv 1905.02383)."""
     noise, steps = 4.0, 10
-    expected = min(
-        order * steps / (2 * noise**2)
-        + math.log1p(-1 / order)
-        - (math.log(DELTA) + math.log(order)) / (order - 1)
-        for order in ORDERS
-    )
-    assert told(charge(1.0, noise, steps)) == pytest.approx(expected, rel=1e-9)
+    mean = math.sqrt(steps) / noise
 
+    def delta(epsilon: float) -> float:
+        low, high = (
+            (1 + math.erf((-epsilon / mean + half * mean / 2) / math.sqrt(2))) / 2
+            for half in (1, -1)
+        )
+        return low - math.exp(epsilon) * high
 
-def test_a_tighter_accountant_finds_less_but_not_much():
-    exact = PLDAccountant().compose(event(1.0, 5.0, 50)).get_epsilon(DELTA)
-    assert exact <= told(charge(1.0, 5.0, 50)) <= 1.15 * exact
+    epsilon = told(charge(1.0, noise, steps))
+    assert delta(epsilon) <= DELTA <= delta(epsilon * (1 - 1e-3))
 
 
 def test_nothing_tells_nothing_and_a_step_without_noise_everything():
