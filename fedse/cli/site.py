@@ -38,6 +38,9 @@ Options = Annotated[
     list[str],
     Parameter(name="--option", help="One argument of it, as in words=small.", show_default=False),
 ]
+Experience = Annotated[
+    Path | None, Parameter(help="Home in an earlier federation: what it has learned from moves.")
+]
 
 
 @app.command
@@ -52,10 +55,7 @@ def join(
     fingerprint: Annotated[
         str, Parameter(help="Fingerprint of the coordinator's key, as they read it to you.")
     ] = "",
-    experience: Annotated[
-        Path | None,
-        Parameter(help="Home in an earlier federation: what it has learned from moves."),
-    ] = None,
+    experience: Experience = None,
 ) -> None:
     """Check an invitation, make the site's key and its rules; nothing is sent.
 

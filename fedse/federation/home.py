@@ -157,15 +157,8 @@ def join(
         request = request_enrolment(invite, key.private, key.public)
         text = json.dumps(request.model_dump(mode="json"), indent=2) + "\n"
         write_durably(path / REQUEST, text.encode())
-    card = SiteCard(
-        federation=invite.federation,
-        site=invite.site,
-        server=invite.server,
-        agreed=invite.agreed,
-        spec=invite.spec,
-        bundle=invite.bundle,
-        coordinator=fingerprint(invite.signer),
-    )
+    shared = invite.model_dump(include=set(SiteCard.model_fields))
+    card = SiteCard(**shared, coordinator=fingerprint(invite.signer))
     # A folder is a site's once it has this file, which is therefore written last.
     facts = tomlkit.dumps(card.model_dump(mode="json"))
     own = settle(card) if settle else OWN_SETTINGS
