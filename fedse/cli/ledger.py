@@ -203,6 +203,8 @@ NOUNS = {
     "resent": "repetition",
     "forgotten": "erasure",
     "removed": "removal",
+    "brought": "arrival",
+    "left": "departure",
     "audited": "audit",
     "summed": "sum",
 }

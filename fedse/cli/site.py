@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -37,6 +38,9 @@ Options = Annotated[
     list[str],
     Parameter(name="--option", help="One argument of it, as in words=small.", show_default=False),
 ]
+Experience = Annotated[
+    Path | None, Parameter(help="Home in an earlier federation: what it has learned from moves.")
+]
 
 
 @app.command
@@ -51,12 +55,14 @@ def join(
     fingerprint: Annotated[
         str, Parameter(help="Fingerprint of the coordinator's key, as they read it to you.")
     ] = "",
+    experience: Experience = None,
 ) -> None:
     """Check an invitation, make the site's key and its rules; nothing is sent.
 
     Example: fedse site join clinic-a.invite.json --env my_env:MyEnv --fingerprint 12ab-...
     """
     require_flower()
+    from fedse.federation.experience import move_experience
     from fedse.federation.home import agreed_config
     from fedse.federation.home import join as join_federation
     from fedse.federation.invite import read_invite
@@ -66,9 +72,13 @@ def join(
     options = parse_options(option)
     make_env(env, options).close()
     config = agreed_config(offered, env=env, options=options, base=base)
-    made = join_federation(offered, config, home, bundle=own_digest())
+    move = partial(move_experience, home=home, config=config, clock=time.time)
+    settle = partial(move, experience) if experience else None
+    made = join_federation(offered, config, home, bundle=own_digest(), settle=settle)
     note(home, "site.joined", clock=time.time)
     print(f"joined   {made.card.federation} as {made.card.site}; nothing was sent")
+    if experience:
+        print(f"moved    episodes and privacy budget, from {experience}; keep its ledger")
     print(f"rules    {made.policy}  (yours to change)")
     print(f"send     {home / 'enrolment.json'} to the coordinator")
     print(f"next     fedse site preview --home {home}")

@@ -6,7 +6,7 @@ from what is installed here, and a difference refuses the invitation.
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -124,8 +124,18 @@ def _whole(base: str) -> str:
     return base if is_name(base) else str(Path(base).expanduser().resolve())
 
 
-def join(invite: Invite, config: Config, path: Path, *, bundle: str) -> Home:
-    """`path` is the site's folder, with a node key and a request to the coordinator."""
+def join(
+    invite: Invite,
+    config: Config,
+    path: Path,
+    *,
+    bundle: str,
+    settle: Callable[[SiteCard], str] | None = None,
+) -> Home:
+    """`path` is the site's folder, with a node key and a request to the coordinator.
+
+    `settle` is called before the folder is a site's, and returns the site's own settings as TOML.
+    """
     if bundle != invite.bundle:
         raise ConfigError(
             "the app bundle the server will send is not the one this fedse would build",
@@ -147,18 +157,12 @@ def join(invite: Invite, config: Config, path: Path, *, bundle: str) -> Home:
         request = request_enrolment(invite, key.private, key.public)
         text = json.dumps(request.model_dump(mode="json"), indent=2) + "\n"
         write_durably(path / REQUEST, text.encode())
-    card = SiteCard(
-        federation=invite.federation,
-        site=invite.site,
-        server=invite.server,
-        agreed=invite.agreed,
-        spec=invite.spec,
-        bundle=invite.bundle,
-        coordinator=fingerprint(invite.signer),
-    )
+    shared = invite.model_dump(include=set(SiteCard.model_fields))
+    card = SiteCard(**shared, coordinator=fingerprint(invite.signer))
     # A folder is a site's once it has this file, which is therefore written last.
     facts = tomlkit.dumps(card.model_dump(mode="json"))
-    write_durably(path / SITE, (facts + OWN_SETTINGS).encode())
+    own = settle(card) if settle else OWN_SETTINGS
+    write_durably(path / SITE, (facts + own).encode())
     return Home(path, card, with_own_settings(config, path / SITE))
 
 

@@ -145,6 +145,15 @@ class RemovedEntry(Record):
     games: int
 
 
+class MovedEntry(Record):
+    """Episodes and the account of the budget have come from another home, or gone to one."""
+
+    other: Digest
+    """What the members of the other home's federation agreed on."""
+    lessons: int
+    charges: int
+
+
 class SummedEntry(Record):
     """A region has added up votes of its sites."""
 
@@ -185,6 +194,8 @@ SHAPES: Mapping[str, type[Record]] = {
     "agreed": AgreedEntry,
     "forgotten": ForgottenEntry,
     "removed": RemovedEntry,
+    "brought": MovedEntry,
+    "left": MovedEntry,
     "summed": SummedEntry,
     "audited": AuditEntry,
 }

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from fedse.committed import RoundResult
 from fedse.config.file import dump_config
@@ -19,6 +19,7 @@ from fedse.ledger.databases import answers_to, newest_requests, outbox_rounds
 from fedse.ledger.entries import (
     AnswerEntry,
     ForgottenEntry,
+    MovedEntry,
     OutboxKey,
     PardonEntry,
     RemovedEntry,
@@ -152,6 +153,23 @@ def note_removal(
         entry.model_dump(mode="json"),
         naming='"kind":"removed"',
         same=lambda line: line.kind == "removed" and line.facts["rounds"] == entry.rounds,
+    )
+
+
+def note_moved(
+    home: Path,
+    client: str,
+    kind: Literal["brought", "left"],
+    *,
+    other: str,
+    lessons: int,
+    charges: int,
+    clock: Clock,
+) -> None:
+    """There is one line about the experience that the home has got, or no longer has."""
+    facts = MovedEntry(other=other, lessons=lessons, charges=charges).model_dump(mode="json")
+    Ledger(home, role="client", name=client, clock=clock).append_once(
+        kind, facts, naming=other, same=lambda line: (line.kind, line.facts) == (kind, facts)
     )
 
 

@@ -18,6 +18,7 @@ from fedse.ledger.record import note_erasures
 from fedse.site.descent import Descent, descent_of
 from fedse.store.buffer import Buffer
 from fedse.store.erasure import Erasure, SubjectRows
+from fedse.store.kept_copy import kept_copies, remove_copies
 from fedse.store.outbox import LEAST_KEPT
 from fedse.train.loss import loss_of
 from fedse.types import Clock
@@ -48,6 +49,7 @@ def forget_subject(
     Giving the command again, also after a crash, ends what is not done and changes nothing else.
     """
     erasures = buffer.erasures
+    remove_copies(home / "buffer.db")  # one may hold what is not in the buffer any more
     told = look_for(subject, buffer, home, config)
     pieces = erasures.pieces(told.found)
     if told.found.rows or told.found.removed:
@@ -97,10 +99,11 @@ def _elsewhere(subject: str, home: Path) -> Iterator[Path]:
     # As a text, and as JSON has it, with and without letters beyond ASCII.
     written = (subject, *(json.dumps(subject, ensure_ascii=only)[1:-1] for only in (True, False)))
     names = {one.encode("utf-8", "surrogatepass") for one in written}
+    copies = kept_copies(home / "buffer.db")
     for file in sorted(home.rglob("*")):
         if not file.is_file() or file.is_symlink():
             continue
-        if ".damaged-" in file.name:
+        if ".damaged-" in file.name or file in copies:
             yield file
         # Databases answer for themselves; closing their files here would drop the locks on them.
         elif not file.suffix.startswith(".db") and file.stat().st_size <= SEARCHED_BYTES:

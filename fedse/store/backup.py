@@ -7,17 +7,16 @@ came since afterwards. Encryption is that of the program `age`: whoever has the 
 not its secret key can read nothing, on this machine or another.
 """
 
-import sqlite3
 import subprocess
 import tarfile
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Literal
 
 from fedse.errors import MachineError, StoreError, boundary
-from fedse.store.database import open_database
+from fedse.store.database import copy_database
 from fedse.store.files import OWNER_ONLY, new_file, new_folder
 
 DATABASE = ".db"
@@ -69,9 +68,7 @@ def _add_databases(archive: tarfile.TarFile, folder: Path) -> None:
         # Beside the original, which has as much room and as few readers.
         with TemporaryDirectory(dir=folder, prefix=".backup-") as place:
             copy = Path(place) / path.name
-            live, still = open_database(path, read_only=True), sqlite3.connect(copy)
-            with closing(live), closing(still):
-                live.backup(still)
+            copy_database(path, copy)
             copy.chmod(path.stat().st_mode & 0o777)
             archive.add(copy, path.relative_to(folder))
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from fedse.errors import StoreError, boundary
 from fedse.store.database import Database, open_durable
+from fedse.store.kept_copy import keep_copy
 
 SCHEMA_VERSION = 5
 SCHEMA = """
@@ -209,10 +210,15 @@ def open_file(path: Path) -> Database:
 
 
 def _bring_up_to_date(db: Database) -> None:
-    """Every table is as in SCHEMA, with the rows it had; all or nothing, as this is one write."""
+    """Every table is as in SCHEMA, with the rows it had; all or nothing, as this is one write.
+
+    A file that had tables has a copy.
+    """
     version = db.execute("PRAGMA user_version").fetchone()[0]
     if version == SCHEMA_VERSION:
         return  # another process was faster
+    if version:
+        keep_copy(db, version)
     there = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     old = [table for table, since in REBUILT.items() if table in there and version < since]
     for table in old:

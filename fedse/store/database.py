@@ -4,7 +4,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -99,6 +99,13 @@ def open_durable(path: Path) -> Database:
     ):
         db.execute(f"PRAGMA {pragma}")
     return db
+
+
+def copy_database(source: Path, copy: Path) -> None:
+    """`copy` is what the file was at one moment, also while it is written to, and has no log."""
+    live, still = open_database(source, read_only=True), sqlite3.connect(copy)
+    with closing(live), closing(still):
+        live.backup(still)
 
 
 def parse_row(kind: type[R], body: str | bytes, path: Path) -> R:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from fedse.errors import StoreError, boundary
 from fedse.store.buffer import Buffer
 from fedse.store.buffer_key import seal_beside
+from fedse.store.kept_copy import kept_copies, remove_copies
 from fedse.store.retention import (
     Removable,
     copies,
@@ -27,6 +28,7 @@ from fedse.store.run import Run
 SPARE_BYTES = 1 << 20
 """Free pages up to which a database is left as it is."""
 PRAGMAS, FREE_PAGES = ("freelist_count", "page_size"), "free pages"
+COPY = "the buffer as it was before an upgrade"
 
 
 class Freed(NamedTuple):
@@ -63,7 +65,7 @@ def client_databases(run: Path) -> list[Path]:
 
 
 def collect_outbox(database: Path, *, answers: int, dry_run: bool) -> list[Freed]:
-    """The outbox keeps the adapters of the newest `answers` votes (0 = all)."""
+    """The outbox keeps the adapters of the newest `answers` votes (0 = all); no copy is kept."""
     if not database.is_file():
         return []
     with closing(Buffer(database, seal=seal_beside(database))) as buffer:
@@ -72,7 +74,10 @@ def collect_outbox(database: Path, *, answers: int, dry_run: bool) -> list[Freed
     freed = compact(database, dry_run=dry_run, soon=sum(v.bytes for v in votes) if dry_run else 0)
     rounds = ", ".join(str(vote.round) for vote in reversed(votes))
     what = f"adapters of the answers to rounds {rounds}" if votes else FREE_PAGES
-    return [Freed(database, what, freed)] if votes or freed else []
+    old = [Freed(copy, COPY, _size(copy)) for copy in kept_copies(database)]
+    if not dry_run:
+        remove_copies(database)
+    return old + ([Freed(database, what, freed)] if votes or freed else [])
 
 
 def compact(database: Path, *, dry_run: bool, soon: int = 0) -> int:

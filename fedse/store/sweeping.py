@@ -11,6 +11,7 @@ from pathlib import Path
 
 from fedse.errors import StoreError
 from fedse.store.database import Database
+from fedse.store.kept_copy import kept_copies, remove_copies
 
 WINDOW = 48
 """Bytes of a removed text that are looked for at once."""
@@ -50,6 +51,7 @@ def finish_sweep(db: Database) -> None:
 
 
 def _swept(db: Database) -> bool:
+    remove_copies(db.path)
     if not empty_log(db):
         return False
     db.execute("VACUUM")
@@ -67,9 +69,9 @@ def windows_of(body: str | bytes) -> Iterator[bytes]:
 
 
 def remnants(database: Path, windows: Iterable[bytes]) -> list[bytes]:
-    """Those of `windows` that occur in the database's files."""
+    """Those of `windows` that occur in the database's files or a copy of it."""
     ends = ("", "-wal", "-shm")
-    files = [database.with_name(database.name + end) for end in ends]
+    files = [database.with_name(database.name + end) for end in ends] + kept_copies(database)
     wanted = {window for window in windows if len(window) == WINDOW}
     found: set[bytes] = set()
     for file in files:

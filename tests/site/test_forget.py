@@ -221,3 +221,15 @@ def test_retraining_begins_with_the_newest_adapter_that_is_clean(tmp_path: Path)
         forget(site, given, tmp_path)
         assert kept_adapter(tmp_path, RETRAINED, site.spec) is not None
         assert [answer(site, given, round) for round in (2, 3)] == answers[1:]
+
+
+def test_a_copy_from_before_an_upgrade_is_told_and_goes_whoever_is_named(tmp_path: Path):
+    given = config()
+    with closing((site := open_people(given, tmp_path)).buffer):
+        answer(site, given, 1)
+        copy = tmp_path / "buffer.db.schema-4"
+        for name in (ADA, "Nobody Known"):
+            copy.write_bytes(b"what cannot be searched")
+            assert look_for(name, site.buffer, tmp_path, given).elsewhere == (copy,)
+            assert forget(site, given, tmp_path, name).elsewhere == ()
+            assert not copy.exists()

@@ -17,8 +17,11 @@ from fedse.drivers.run import run_local
 from fedse.errors import MachineError, StoreError
 from fedse.ledger.verifying import ledgers_in, verify_ledger
 from fedse.store.backup import back_up, restore
+from fedse.store.buffer import Buffer
+from fedse.store.kept_copy import kept_copies
 from fedse.store.run import Run
 from fedse.testing import open_toy_site, toy_spec
+from tests.store.older import made_older
 
 SECRET = "planted-7c1e"
 CONFIG = Config.model_validate(
@@ -106,3 +109,16 @@ def test_what_is_wrong_is_said_and_leaves_nothing(tmp_path: Path, monkeypatch: p
     with pytest.raises(MachineError, match="age is not installed"):
         back_up(tmp_path / "home", tmp_path / "it.age", recipient="age1nobody")
     assert [path.name for path in tmp_path.iterdir()] == ["home"]
+
+
+def test_a_copy_from_before_an_upgrade_is_backed_up_and_back(tmp_path: Path, key: tuple[str, Path]):
+    home = tmp_path / "home"
+    home.mkdir()
+    Buffer(home / "buffer.db").close()
+    made_older(home / "buffer.db", 4)
+    Buffer(home / "buffer.db").close()
+    back_up(home, tmp_path / "backup.age", recipient=key[0])
+    restore(tmp_path / "backup.age", tmp_path / "again", identity=key[1])
+    (copy,) = kept_copies(tmp_path / "again" / "buffer.db")
+    assert copy.read_bytes() == (home / copy.name).read_bytes()
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600

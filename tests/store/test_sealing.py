@@ -28,7 +28,7 @@ from fedse.store.database import DamageNamingCursor
 from fedse.store.exported import ExportedFile
 from fedse.store.sealing import UNSEALED, BrokenSeal, KeyedSeal
 from tests.needs import needs
-from tests.store.older import made_older
+from tests.store.older import as_schema, made_older
 from tests.store.subjects import KEY, PERSONS, SEALS, bytes_of, content_of, fill, opened, told
 from tests.store.test_erasure import forget
 
@@ -227,37 +227,6 @@ def test_a_kill_at_any_statement_leaves_one_key_that_opens_all(tmp_path: Path, r
         statements += 7
 
 
-OLD_SCHEMA = """
-CREATE TABLE trajectory (id INTEGER PRIMARY KEY, content TEXT NOT NULL UNIQUE,
-  experiment TEXT NOT NULL, round INTEGER NOT NULL, env TEXT NOT NULL, task TEXT NOT NULL,
-  outcome TEXT NOT NULL, policy TEXT NOT NULL, subject TEXT, body TEXT NOT NULL) STRICT;
-CREATE INDEX trajectory_subject ON trajectory (subject);
-CREATE INDEX trajectory_round ON trajectory (experiment, round);
-CREATE TABLE sighting (experiment TEXT NOT NULL, round INTEGER NOT NULL, content TEXT NOT NULL,
-  PRIMARY KEY (experiment, round, content)) STRICT;
-CREATE TABLE played (experiment TEXT NOT NULL, round INTEGER NOT NULL, split TEXT NOT NULL,
-  position INTEGER NOT NULL, env TEXT NOT NULL, task TEXT NOT NULL, seed INTEGER NOT NULL,
-  outcome TEXT NOT NULL, body TEXT, PRIMARY KEY (experiment, round, split, position)) STRICT;
-CREATE TABLE part (experiment TEXT NOT NULL, round INTEGER NOT NULL, split TEXT NOT NULL,
-  start INTEGER NOT NULL, identity TEXT NOT NULL, body TEXT NOT NULL,
-  PRIMARY KEY (experiment, round, split, start)) STRICT;
-PRAGMA user_version = 2;
-"""
-
-
-def as_schema_2(new: Path, old: Path) -> Path:
-    """What version 2 of the schema would hold of a buffer."""
-    with closing(sqlite3.connect(old)) as db, db:
-        db.executescript(OLD_SCHEMA)
-        db.execute("ATTACH ? AS new", (str(new),))
-        lesson = "id, content, experiment, round, env, task, outcome, policy, NULL, body"
-        game = "experiment, round, split, position, env, task, seed, outcome, body"
-        for table, columns in {"trajectory": lesson, "sighting": "*", "played": game}.items():
-            db.execute(f"INSERT INTO {table} SELECT {columns} FROM new.{table}")
-        db.execute("INSERT INTO part SELECT * FROM new.part")
-    return old
-
-
 def schema_of(path: Path) -> set[tuple[str, ...]]:
     with closing(sqlite3.connect(path)) as db:
         return set(db.execute("SELECT type, name, tbl_name FROM sqlite_master"))
@@ -268,7 +237,7 @@ def test_a_file_of_the_schema_before_opens_and_loses_nothing(tmp_path: Path):
         fill(buffer, NUMBERS, round=1)
         fill(buffer, [2, 7], round=2)
         expected = content_of(buffer)
-    old = as_schema_2(tmp_path / "new.db", tmp_path / "old.db")
+    old = as_schema(2, tmp_path / "new.db", tmp_path / "old.db")
     for _ in range(2):
         with closing(opened(old)) as buffer:
             assert content_of(buffer) == expected
