@@ -54,6 +54,8 @@ from research.frame_gate import GAMES, SITES, proven
 HOSTILE, ACTION, MEASURED = "site-0", "down", 40
 PUBLISHED = ("mislabel, 2 of 5, gate", "flip, 2 of 5, gate")
 OPEN_HARM = ("flip", "mislabel", "noise")
+RAMPS = {"ramp": 1, "steep ramp": SITES}
+"""How many times the mislabelled part counts; five times is all of it after the mean."""
 POISON_STEPS = 80
 """Of the hostile member, from its honest update on; no other member can see how long it trains."""
 CLIP, PLAIN = {"aggregate.clip": "median"}, {"aggregate.clip": "none"}
@@ -76,6 +78,8 @@ ARMS: Mapping[str, Arm] = {
     "ramp": Arm("ramp", rounds=4),
     "honest": Arm("honest", rounds=4),
     "ramp, gate off": Arm("ramp", OFF, rounds=4),
+    "steep ramp": Arm("steep ramp", PLAIN, rounds=4),
+    "steep ramp, gate off": Arm("steep ramp", PLAIN | OFF, rounds=4),
     "boosted, clip, gate off": Arm("boosted", OFF, rounds=2),
     "boosted, median, gate off": Arm("boosted", MEDIAN | OFF, rounds=2),
     "boosted, trimmed, gate off": Arm("boosted", TRIMMED | OFF, rounds=2),
@@ -143,8 +147,9 @@ def hostile_fit(
     here, well = start.vector, honest.adapter.vector
     if form == "scaled flip":
         vector = here - SITES * (well - here)
-    elif form == "ramp":
-        share, bad = course.round / rounds, HARMS["mislabel"](learn, start, lessons, seed)
+    elif form in RAMPS:
+        share = RAMPS[form] * course.round / rounds
+        bad = HARMS["mislabel"](learn, start, lessons, seed)
         vector = (1 - share) * well + share * bad.adapter.vector
     else:
         bad = HARMS["backdoor"](learn_more, honest.adapter, lessons, seed)
