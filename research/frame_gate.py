@@ -80,13 +80,19 @@ def noted(rounds: int, seed: int) -> list[tuple[frozenset[str], Counts, Counts]]
 
 
 def proven(
-    accused: Collection[str], without: Counts, whole: Counts, *, trimmed: int, seed: int
+    accused: Collection[str],
+    without: Counts,
+    whole: Counts,
+    *,
+    trimmed: int,
+    seed: int,
+    liars: int = LIARS,
 ) -> bool:
     """As `harm_of` decides, if the judges are trimmed by so many."""
     judges = {site: won for site, won in without.items() if site not in accused}
-    verdict = judge(judges, whole, liars=trimmed, level=gating.LEVEL / LIARS, seed=seed)
+    verdict = judge(judges, whole, liars=trimmed, level=gating.LEVEL / liars, seed=seed)
     changes = [whole[s].won / whole[s].played - without[s].won / without[s].played for s in whole]
-    seen = trimmed_mean(changes, LIARS) < 0
+    seen = trimmed_mean(changes, liars) < 0
     return verdict.sites > 0 and verdict.change < verdict.bound and seen
 
 
