@@ -26,10 +26,8 @@ What is reported decides nothing."""
 Outcome = Literal["success", "failure", "truncated", "broken"]
 FloatVector = NDArray[np.float32]
 V = TypeVar("V")
-
 Clock = Callable[[], float]
 """Returns the time in seconds."""
-
 CLIENT_NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 
 
@@ -45,8 +43,7 @@ class Record(BaseModel):
 
 def canonical_json(value: object) -> bytes:
     """The one way to write `value` as JSON: sorted keys, no spaces, ASCII, no NaN."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return text.encode("ascii")
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
 def digest_of(value: object) -> str:
@@ -136,10 +133,8 @@ class Trajectory(Record):
 
     @property
     def content_digest(self) -> str:
-        """Equal for two episodes with the same turns in the same task, at any client and time.
-
-        The buffer is the paper's set union, and two elements with the same digest are one.
-        """
+        """Equal for two episodes with the same turns in the same task, at any client and time;
+        in the buffer, the paper's set union, these are one element."""
         texts = [(turn.observation, turn.action) for turn in self.turns]
         return self.likeness or digest_of([self.task.model_dump(mode="json"), texts])
 

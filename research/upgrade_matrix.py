@@ -4,8 +4,8 @@
 
 Both releases are wheels, of COMMIT and of the present one. The federation is made by the older
 release; its coordinator and its sites are stopped and started again from the other wheel while
-rounds go on, forth and back. At the end an agreement is amended that one site is too old for. The
-sites have no model (tests/toys).
+rounds go on, forth and back. At the end an agreement is amended that one site is too old for. Then
+runs that releases with older schemas began are opened and ended. Sites have no model (tests/toys).
 """
 
 import argparse
@@ -27,6 +27,7 @@ from fedse.store.agreements import FOLDER
 from fedse.store.run_folder import create_run, open_run
 from research.long_federation import Life, amend
 from tests.system.field import REPOSITORY
+from tests.system.older_release import RELEASES, open_older
 from tests.system.upgrade import release_of
 from tests.toys.light_site import open_light_site
 
@@ -132,6 +133,16 @@ def measure(path: Path, releases: dict[str, Path]) -> dict[str, Any]:
     return {"table": table(rows, results, local), "ledgers_sound": sound}
 
 
+def older_schemas(path: Path) -> dict[int, dict[str, Any]]:
+    """By schema: what this release finds in a run that the last release with it began."""
+    found = {}
+    for schema, commit in RELEASES.items():
+        folder = path / f"schema-{schema}"
+        release = release_of(commit, folder / "release")
+        found[schema] = {"commit": commit, **open_older(release, folder)._asdict()}
+    return found
+
+
 def _short(commit: str) -> str:
     line = ["git", "rev-parse", "--short", commit]
     return subprocess.check_output(line, cwd=REPOSITORY, text=True).strip()
@@ -147,7 +158,7 @@ def main() -> None:
         path = Path(folder)
         releases = {name: release_of(getattr(args, name), path / name) for name in ("old", "new")}
         commits = {name: _short(getattr(args, name)) for name in releases}
-        found = {**commits, **measure(path, releases)}
+        found = {**commits, **measure(path, releases), "older_schemas": older_schemas(path)}
     args.result.write_text(json.dumps(found, indent=1) + "\n")
     print(json.dumps(found, indent=1))
 
