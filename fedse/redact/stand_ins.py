@@ -14,15 +14,15 @@ from fedse.redact.spans import CONSONANTS, SECRET
 
 VOWELS = "AEIOU"
 SCRIPTS = (
-    (range(0x0370, 0x0400), "αω"),
-    (range(0x0400, 0x0530), "ая"),
-    (range(0x0590, 0x0600), "את"),
-    (range(0x0600, 0x0700), "ءغ"),
-    (range(0x0900, 0x0980), "कह"),
-    (range(0x3040, 0x30A0), "あん"),
-    (range(0x30A0, 0x3100), "アン"),
-    (range(0x4E00, 0xA000), "一龥"),
-    (range(0xAC00, 0xD7A4), "가힣"),
+    (range(0x0370, 0x0400), "α", "ω"),
+    (range(0x0400, 0x0530), "а", "я"),
+    (range(0x0590, 0x0600), "א", "ת"),
+    (range(0x0600, 0x0700), "ء", "غ"),
+    (range(0x0900, 0x0980), "क", "ह"),
+    (range(0x3040, 0x30A0), "あ", "ん"),
+    (range(0x30A0, 0x3100), "ア", "ン"),
+    (range(0x4E00, 0xA000), "一", "龥"),
+    (range(0xAC00, 0xD7A4), "가", "힣"),
 )
 """Blocks of Unicode, and the first and the last small letter of each; others become Latin ones."""
 NETWORKS = ("192.0.2.", "198.51.100.", "203.0.113.")
@@ -52,7 +52,7 @@ def _sign(sign: str, random: Random, *, vowel: bool) -> str:
     if not sign.isalpha():
         return sign
     drawn = random.choice(VOWELS if vowel else CONSONANTS).lower()
-    for block, (first, last) in SCRIPTS:
+    for block, first, last in SCRIPTS:
         if ord(sign) in block:
             drawn = chr(random.randint(ord(first), ord(last)))
     return drawn.upper() if sign.isupper() else drawn
