@@ -14,17 +14,17 @@ from fedse.redact.spans import CONSONANTS, SECRET
 
 VOWELS = "AEIOU"
 SCRIPTS = (
-    (range(0x0370, 0x0400), "α", "ω"),
-    (range(0x0400, 0x0530), "а", "я"),
-    (range(0x0590, 0x0600), "א", "ת"),
-    (range(0x0600, 0x0700), "ء", "غ"),
-    (range(0x0900, 0x0980), "क", "ह"),
-    (range(0x3040, 0x30A0), "あ", "ん"),
-    (range(0x30A0, 0x3100), "ア", "ン"),
-    (range(0x4E00, 0xA000), "一", "龥"),
-    (range(0xAC00, 0xD7A4), "가", "힣"),
+    (range(0x0370, 0x0400), range(0x03B1, 0x03CA)),  # Greek
+    (range(0x0400, 0x0530), range(0x0430, 0x0450)),  # Cyrillic
+    (range(0x0590, 0x0600), range(0x05D0, 0x05EB)),  # Hebrew
+    (range(0x0600, 0x0700), range(0x0621, 0x063B)),  # Arabic
+    (range(0x0900, 0x0980), range(0x0915, 0x093A)),  # Devanagari
+    (range(0x3040, 0x30A0), range(0x3042, 0x3094)),  # Hiragana
+    (range(0x30A0, 0x3100), range(0x30A2, 0x30F4)),  # Katakana
+    (range(0x4E00, 0xA000), range(0x4E00, 0x9FA6)),  # Chinese
+    (range(0xAC00, 0xD7A4), range(0xAC00, 0xD7A4)),  # Hangul
 )
-"""Blocks of Unicode, and the first and the last small letter of each; others become Latin ones."""
+"""Blocks of Unicode, and the small letters that are drawn there; others become Latin ones."""
 NETWORKS = ("192.0.2.", "198.51.100.", "203.0.113.")
 MAILBOXES = ("example.com", "example.net", "example.org")
 Make = Callable[[str, Random], str]
@@ -52,9 +52,9 @@ def _sign(sign: str, random: Random, *, vowel: bool) -> str:
     if not sign.isalpha():
         return sign
     drawn = random.choice(VOWELS if vowel else CONSONANTS).lower()
-    for block, first, last in SCRIPTS:
+    for block, letters in SCRIPTS:
         if ord(sign) in block:
-            drawn = chr(random.randint(ord(first), ord(last)))
+            drawn = chr(random.choice(letters))
     return drawn.upper() if sign.isupper() else drawn
 
 
