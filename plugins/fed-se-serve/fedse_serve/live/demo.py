@@ -54,6 +54,7 @@ context = 512
 new_tokens = 28
 [train]
 lr = 3e-4
+optimizer = "kept"
 schedule = "run"
 batch = 1
 steps = 8
