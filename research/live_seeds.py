@@ -65,9 +65,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--base", default=BASE)
+    parser.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS))
     args = parser.parse_args()
     kept = json.loads(args.result.read_text())["runs"] if args.result.is_file() else {}
-    for arm, how in ARMS.items():
+    for arm, how in ((arm, ARMS[arm]) for arm in args.arms):
         for seed in args.seeds:
             runs = kept.setdefault(arm, [])
             if any(run["seed"] == seed for run in runs):

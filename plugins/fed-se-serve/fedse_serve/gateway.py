@@ -39,6 +39,8 @@ ROUTES: Mapping[str, Route] = {
     "/v1/chat/completions": "chat/completions",
     "/v1/responses": "responses",
 }
+UNREACHED = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+"""No connection to the engine came about."""
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -149,7 +151,9 @@ class Gateway:
         except (aiohttp.ClientPayloadError, aiohttp.ClientConnectionError, TimeoutError) as error:
             raise gone(error) from error
         except Refused as refusal:
-            if refusal.status < 500:
+            # Without an engine nothing was sampled, and an application that tries again and again
+            # would fill the record.
+            if refusal.status < 500 or isinstance(refusal.__cause__, UNREACHED):
                 turn.drop()
             raise
         finally:

@@ -29,14 +29,20 @@ from fedse.method.rollout import Game
 from fedse.store.buffer_key import seal_beside
 from fedse.types import Clock, Split, Task, Trajectory, digest_of
 from fedse_serve.bring_in import import_file
+from fedse_serve.held_out import HeldOut
 from fedse_serve.labels import Label, label_of
-from fedse_serve.marks import TASK_LENGTH
 from fedse_serve.records import Records, open_records
 from fedse_serve.rows import StoredSession
 from fedse_serve.schema import FILE, transaction
 from fedse_serve.settings import ServiceSettings, read_settings, settings_file
 from fedse_serve.stored import feedback_of, session_named, sessions, turns_of
-from fedse_serve.trajectories import NAME, demonstrations_of, episodes_of, named
+from fedse_serve.trajectories import (
+    NAME,
+    demonstrations_of,
+    episodes_of,
+    named,
+    names_of,
+)
 
 PLACES = 256
 """Tasks of each split: they stand for sessions, so that every share in [splits] has some."""
@@ -113,19 +119,22 @@ class Service:
         return person or task.id
 
     def taken_back(self) -> list[Task]:
-        """Of sessions that were harvested as successes and have the label failure now."""
-        query, records = "SELECT DISTINCT session FROM harvest WHERE label", self.records
+        """Of sessions that were harvested: successes that are called failures now, and all that
+        must not be learned from any more."""
+        records = self.records
+        query = "SELECT DISTINCT session FROM harvest WHERE label"
         won = {hidden for (hidden,) in records.db.execute(query)}
-        lost = [
-            session
+        names = [
+            named(records.marks.task(session.session), number)
             for session, label in _labelled(self, no_beat, held_out=False)
             if label.success is False and records.seal.hide(session.session) in won
+            for number in range(session.turns)
         ]
-        return [
-            Task(env=NAME, id=named(records.marks.task(one.session), number), split="train")
-            for one in lost
-            for number in range(one.turns)
-        ]
+        query = "SELECT session, task FROM harvest JOIN session USING (session) WHERE NOT learn"
+        for hidden, task in records.db.execute(query).fetchall():
+            turns = records.db.execute("SELECT number FROM turn WHERE session = ?", (hidden,))
+            names += names_of(task, [number for (number,) in turns])
+        return [Task(env=NAME, id=name, split="train") for name in dict.fromkeys(names)]
 
     def has_news(self) -> bool:
         """Whether a session has a label that no harvest had."""
@@ -137,22 +146,6 @@ class Service:
 
     def now(self) -> float:
         return self._clock()
-
-
-class HeldOut:
-    """Whose the held-out sessions are, by the names that they are evaluated under."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, str | None] = {}
-
-    def person(self, task: str, records: Records) -> str | None:
-        """The digest of the person; None = nobody is known, or there is no such session."""
-        if len(task) == TASK_LENGTH and task not in self._known:
-            # The names cannot be turned back into sessions, so all are made once more.
-            rows = records.db.execute("SELECT session, person FROM session WHERE held_out")
-            show, name = records.seal.show, records.marks.task
-            self._known = {name(show(hidden)): person for hidden, person in rows}
-        return self._known.get(task)
 
 
 def harvest(
@@ -249,11 +242,16 @@ def _choose(service: Service, most: int, encoder: Encoder, beat: Beat) -> list[H
 
 
 def _fresh(service: Service, beat: Beat) -> Iterator[tuple[float, Harvested]]:
-    """Sessions that no harvest had and that need not be waited for; since when that is so."""
+    """Sessions that need not be waited for and that no harvest had as what they are; since when.
+
+    A failure that is called a success later is one of them.
+    """
     records, now = service.records, service.now()
-    taken = {session for (session,) in records.db.execute("SELECT session FROM harvest")}
+    query = "SELECT session, label FROM harvest ORDER BY at"
+    newest = dict(records.db.execute(query).fetchall())
     for session, label in _labelled(service, beat, held_out=False):
-        if records.seal.hide(session.session) not in taken:
+        hidden = records.seal.hide(session.session)
+        if hidden not in newest or (label.success and not newest[hidden]):
             yield label.since or now, Harvested(session.session, label.success, now)
 
 

@@ -70,7 +70,7 @@ def demonstrations_of(
         ids = encoder.action(text) if steps[-1].context_ids else ()
         right = {"action": text, "action_ids": ids, "learned": True, "log_chances": ()}
         steps[-1] = steps[-1].model_copy(update=right)
-        name = f"{task}-corrected-{number}"
+        name = corrected(task, number)
         made.append(_episode(steps, name, DEMONSTRATION, success=True, round=round))
     return made
 
@@ -137,3 +137,14 @@ def _episode(
 def named(task: str, number: int) -> str:
     """The name of an episode of the session; it has at most as many as turns."""
     return f"{task}-{number + 1}" if number else task
+
+
+def corrected(task: str, number: int) -> str:
+    """The name of the session up to a turn that somebody corrected."""
+    return f"{task}-corrected-{number}"
+
+
+def names_of(task: str, turns: Sequence[int]) -> list[str]:
+    """Every name that an episode of a session with these turns can have."""
+    whole = [named(task, number) for number in range(len(turns))]
+    return [*whole, *(corrected(task, number) for number in turns)]

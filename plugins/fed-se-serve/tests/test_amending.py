@@ -13,6 +13,7 @@ from fedse.store.buffer import Buffer
 from fedse.store.buffer_key import make_key
 from fedse.store.sealing import UNSEALED
 from fedse.types import Task, Trajectory
+from fedse_serve.forgetting import withdraw
 from fedse_serve.rows import FeedbackRow
 
 
@@ -52,6 +53,35 @@ def test_what_is_amended_is_taken_out_at_the_next_harvest(tmp_path: Path, encryp
         assert learn(shop, buffer, 3) == ["again", "kept", "right"]
         rows = buffer._db.execute("SELECT count(DISTINCT content) FROM sighting").fetchone()
         assert rows == (3,)
+
+
+def test_a_failure_that_is_called_a_success_later_is_learned_from(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    shop.serve("failed", ("a", "b"), solved=False)
+    shop.serve("kept", ("a", "c"), solved=True)
+    with closing(Buffer(tmp_path / "buffer.db")) as buffer:
+        assert learn(shop, buffer, 1) == ["c"]
+        assert not shop.service().has_news()
+        say(shop, "failed", True, shop.clock() - NOON)
+        shop.clock.now += 10
+        assert shop.service().has_news()
+        assert learn(shop, buffer, 2) == ["b", "c"]
+        assert not shop.service().has_news()
+        assert learn(shop, buffer, 3) == ["b", "c"]
+
+
+def test_what_consent_was_taken_from_after_a_harvest_is_learned_from_no_longer(
+    tmp_path: Path,
+) -> None:
+    shop = Shop(tmp_path)
+    for name in ("gone", "kept"):
+        shop.serve(name, ("a", name), solved=True)
+    right = FeedbackRow("demonstration", "right", NOON, inference="gone-i1")
+    assert shop.records.add_feedback([right]) != [None]
+    with closing(Buffer(tmp_path / "buffer.db")) as buffer:
+        assert learn(shop, buffer, 1) == ["gone", "kept", "right"]
+        withdraw(shop.records, "gone")
+        assert learn(shop, buffer, 2) == ["kept"]
 
 
 def test_what_is_taken_out_is_of_that_environment_only(tmp_path: Path) -> None:

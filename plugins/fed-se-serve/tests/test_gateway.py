@@ -13,6 +13,7 @@ from tests.needs import needs
 
 needs("aiohttp", "openai", "langgraph", "langchain_openai")
 
+from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from fedse_serve.engine import Engine
@@ -205,6 +206,33 @@ def test_an_engine_that_is_gone_is_a_503_that_says_when_to_try_again() -> None:
         assert answer.status == 503
         assert int(answer.headers["Retry-After"]) > 0
         assert told["error"]["code"] == "engine_gone"
+        assert kept.turns == []
+
+    asyncio.run(play())
+
+
+def test_an_engine_that_dies_while_it_is_asked_is_on_record() -> None:
+    async def play() -> None:
+        async def hang_up(request: web.Request) -> web.StreamResponse:
+            assert request.transport is not None
+            request.transport.close()
+            raise ConnectionResetError
+
+        app, kept = web.Application(), Kept()
+        app.router.add_post("/v1/chat/completions", hang_up)
+        async with TestServer(app) as dying:
+            behind = Engine(str(dying.make_url("")), lambda digest: None, seconds=5)
+            async with behind.open():
+                gateway = Gateway(
+                    behind,
+                    kept,
+                    lambda asked: Served(asked.session, "stable", "x"),
+                    {},
+                    clock=lambda: 0.0,
+                )
+                async with TestClient(TestServer(make_app(gateway))) as client:
+                    answer = await client.post("/v1/chat/completions", json=ASKED)
+        assert answer.status == 503
         assert [turn.broke for turn in kept.turns] == [True]
 
     asyncio.run(play())
