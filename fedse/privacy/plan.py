@@ -28,8 +28,9 @@ def planned_steps(config: Config) -> int:
 def planned_noise(config: Config) -> float:
     """The noise of every step, in units of the clipping norm."""
     privacy = config.privacy
-    if privacy.noise is not None:
-        return privacy.noise
+    given = config.step.noise if config.step.on else privacy.noise
+    if given is not None:
+        return given
     steps = planned_steps(config)
     return noise_for(privacy.epsilon or 0.0, privacy.delta, rate=privacy.rate, steps=steps)
 
@@ -37,11 +38,6 @@ def planned_noise(config: Config) -> float:
 def charge_of(config: Config, round: int, train: TrainSection) -> Charge:
     """What a fit of this round with these settings costs."""
     privacy = config.privacy
-    return Charge(
-        config.run.name,
-        round,
-        privacy.unit,
-        privacy.rate,
-        planned_noise(config),
-        steps_in(train, rate=privacy.rate),
-    )
+    # A private step is one release of the sum over all units.
+    rate, steps = (1.0, 1) if config.step.on else (privacy.rate, steps_in(train, rate=privacy.rate))
+    return Charge(config.run.name, round, privacy.unit, rate, planned_noise(config), steps)
