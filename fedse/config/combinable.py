@@ -98,6 +98,7 @@ def _endless(config: ParsedConfig) -> dict[str, bool]:
     return {
         f'{needs} train.schedule = "round" or "constant"': config.train.schedule == "run",
         f"{needs} privacy.rounds, for which epsilon must last, or privacy.noise": privacy.on
+        and not config.step.on
         and privacy.rounds is None
         and privacy.noise is None,
         f"{needs} personal.every above 0: there is no last round": config.personal.steps > 0
