@@ -8,14 +8,12 @@ next round begins with new keys.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from fedse.aggregate.factors import learned_part, travelling_spec, with_resting_factor
+from fedse.aggregate.factors import travelling_spec, with_resting_factor
 from fedse.aggregate.validate import load_checked
 from fedse.aggregate.variants import State
 from fedse.committed import Exclusion, ExclusionKind
@@ -27,7 +25,7 @@ from fedse.protocol import SumStage
 from fedse.secure_sum import combine
 from fedse.secure_sum.combine import NoSum, SumPlan
 from fedse.secure_sum.directory import read_directory, write_directory
-from fedse.secure_sum.fixed_point import Whole, decode, require_bounded_mean
+from fedse.secure_sum.fixed_point import Whole
 from fedse.secure_sum.messages import (
     Revealed,
     SealedBundle,
@@ -85,13 +83,6 @@ class Moved(NamedTuple):
 
 FromSum = Callable[[OpenRound, Whole, SumPlan, AdapterSpec], Moved]
 """What the sum of a round comes to, or a rejection of it; the spec is that of what is learned."""
-
-
-def merge_in_secret(r: OpenRound) -> OpenRound:
-    """The mean of the votes can be had, with all of them only; no single vote is known."""
-    summed = cache(SecureRound(r, mean_of).merge)
-    # The settings refuse a gate that would leave votes out.
-    return replace(r, merge=lambda out: summed())
 
 
 class SecureRound:
@@ -283,15 +274,6 @@ def _counts(name: str, one: Exclusion, voters: Sequence[str]) -> bool:
 
 def _reader(kind: type[Confirmation]) -> Callable[[str, bytes], Confirmation]:
     return lambda client, data: from_bytes(kind, data)
-
-
-def mean_of(r: OpenRound, total: Whole, plan: SumPlan, part: AdapterSpec) -> Moved:
-    """The learned part at the mean of the updates, which must all be bounded."""
-    form, count = plan.terms.form, len(plan.survivors)
-    require_bounded_mean(total, form, count=count)
-    start = learned_part(r.current, part).vector
-    end = decode(total, start, form, count=count, step=r.run.config.aggregate.step)
-    return Moved(Adapter(part, end))
 
 
 def introduce_members(run: Path, homes: Mapping[str, Path]) -> None:

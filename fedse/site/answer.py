@@ -75,7 +75,8 @@ def steps_of(config: Config, kind: Kind) -> tuple[Step, ...]:
     if kind == "news":
         return (check_agreement, tell_news)
     noisy = _step("private_step", "step_with_noise") if config.step.on else train_with_noise
-    private = (spend_privacy, noisy) if config.privacy.on else ()
+    # Without a budget a step is never within it: no plain one can leave.
+    private = (spend_privacy, noisy) if config.privacy.on or config.step.on else ()
     summed = (_step("secure_stage", "announce"),) if config.aggregate.secure else ()
     return (check_adapter, spend_rounds, veto, *private, leave, *summed, note, work_once)
 

@@ -246,6 +246,14 @@ def test_a_site_without_a_budget_does_not_open(homes: Path):
     assert "site.toml" in raised.value.hint
 
 
+def test_without_a_budget_nothing_leaves_an_open_site(homes: Path):
+    none = with_settings(CONFIG, {"privacy.epsilon": None})
+    site = opened(homes)
+    reply = ask(site, 1, none)
+    assert (reply.adapter, reply.fault) == (None, Fault.PRIVACY_SPENT)
+    assert charges(site) == []
+
+
 def test_a_site_without_a_model_or_with_an_audit_says_so(homes: Path):
     site = opened(homes)
     with pytest.raises(ConfigError, match="no model of its own"):

@@ -92,6 +92,18 @@ def test_a_unit_more_or_less_changes_the_sum_by_no_more_than_the_clip(masks, cli
     assert np.linalg.norm((whole - less) * UNIT) <= clip * 1.001
 
 
+def test_the_grid_makes_no_gradient_longer():
+    """Rounded to the next whole number, about half of them would be; the sum would tell more."""
+    trainer, coarse = trainer_for(PATH, SPEC, PLACE), 2.0**-12
+    for place in (0, 1, 2, 4):
+        course = StepCourse(((place,),), 0.05, coarse)
+        found = step_gradient(trainer, adapter(), LESSONS, course, SPEC, context=100).total
+        fine = summed(((place,),)).total * UNIT
+        assert (np.abs(found * coarse) <= np.abs(fine) + 2 * UNIT).all()
+        assert np.abs(found * coarse - fine).max() <= coarse
+        assert np.abs(found).max() >= 3
+
+
 def test_the_order_of_units_changes_nothing():
     units = ((0,), (1,), (2,), (4,))
     assert (summed(units).total == summed(units[::-1]).total).all()
