@@ -35,6 +35,11 @@ def planned_noise(config: Config) -> float:
     return noise_for(privacy.epsilon or 0.0, privacy.delta, rate=privacy.rate, steps=steps)
 
 
+def clip_of(config: Config) -> float:
+    """The norm to which the gradient of a unit is shortened."""
+    return config.step.clip if config.step.on else config.privacy.clip
+
+
 def charge_of(config: Config, round: int, train: TrainSection) -> Charge:
     """What a fit of this round with these settings costs."""
     privacy = config.privacy

@@ -68,12 +68,12 @@ def test_all_members_agree_on_the_step_and_each_has_a_budget_of_its_own():
 def test_the_noise_that_is_named_is_enough():
     needs("dp_accounting")
     from fedse.privacy.accountant import epsilon_of
-    from fedse.privacy.plan import charge_of, planned_noise
+    from fedse.privacy.plan import charge_of, clip_of, planned_noise
 
     rounds = [charge_of(STEPS, round, STEPS.train_in(round)) for round in range(1, 37)]
     assert {(one.rate, one.noise, one.steps) for one in rounds} == {(1.0, USUAL_NOISE, 1)}
     assert 7.9 < epsilon_of(rounds, delta=1e-5) <= 8.0
-    assert planned_noise(STEPS) == USUAL_NOISE
+    assert (planned_noise(STEPS), clip_of(STEPS)) == (USUAL_NOISE, STEPS.step.clip)
 
 
 @pytest.mark.parametrize("wrong", [{"clip": 0}, {"units": -1}, {"momentum": 1.0}, {"lr": 0}])
