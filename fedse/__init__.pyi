@@ -37,6 +37,7 @@ from .config.judging import GateSection as GateSection
 from .config.judging import PersonalSection as PersonalSection
 from .config.judging import SplitsSection as SplitsSection
 from .config.privacy import PrivacySection as PrivacySection
+from .config.private_step import StepSection as StepSection
 from .config.redaction import RedactSection as RedactSection
 from .config.schedule import ScheduleSection as ScheduleSection
 from .config.schema import BufferSection as BufferSection

@@ -3,6 +3,9 @@
 import math
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 
 class Arc(NamedTuple):
     """The part of a falling half cosine that the learning rate follows in one fit.
@@ -40,6 +43,24 @@ class PrivateCourse(NamedTuple):
     """Standard deviation of the noise, in units of `clip`."""
     secret: bytes
     """What samples and noise are made of; it never leaves the site."""
+
+
+class StepCourse(NamedTuple):
+    """What a sum of gradients is made of."""
+
+    units: tuple[tuple[int, ...], ...]
+    """The places of the lessons of each unit."""
+    clip: float
+    """Norm to which the gradient of one unit is shortened."""
+    unit: float
+    """What a whole number stands for; a power of two."""
+
+
+class GradientSum(NamedTuple):
+    """The sum of the gradients of a site's units, and the mean of their losses; it stays there."""
+
+    total: NDArray[np.int64]
+    loss: float
 
 
 class Course(NamedTuple):

@@ -15,7 +15,7 @@ import numpy as np
 from fedse.agent.policy import Dialogue, ScriptedPolicy
 from fedse.config.schema import Config
 from fedse.config.training import TrainSection
-from fedse.course import Course
+from fedse.course import Course, GradientSum, StepCourse
 from fedse.envs.base import Step, make_env
 from fedse.errors import EnvError
 from fedse.method.rollout import rollout
@@ -106,6 +106,7 @@ def open_toy_site(config: Config, client: str, home: Path, *, clock: Callable[[]
         recording(partial(rollout, keep=keep), buffer, config),
         home=home,
         check=check_hint(member),
+        gradients=_slopes,
     )
 
 
@@ -131,3 +132,14 @@ def _nudge(
     adapter = Adapter(start.spec, vector)
     steps = course.private.steps if course.private else len(lessons)
     return Fitted(adapter, loss=1.0 / max(1, len(lessons)), steps=steps, moments=moments)
+
+
+def _slopes(start: Adapter, lessons: Lessons, course: StepCourse, part: AdapterSpec) -> GradientSum:
+    """Each unit has a direction of its own, which is as long as the clip."""
+    total = np.zeros(part.size, dtype=np.int64)
+    for unit in course.units:
+        seed = seed_of(start.digest, *(lessons[place].content_digest for place in unit))
+        row = np.random.default_rng(seed).standard_normal(part.size)
+        row *= course.clip / np.linalg.norm(row)
+        total += np.trunc(row / course.unit).astype(np.int64)
+    return GradientSum(total, 1.0 / max(1, len(course.units)))

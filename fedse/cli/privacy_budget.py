@@ -13,7 +13,7 @@ from fedse.config.schema import Config
 from fedse.errors import ConfigError
 from fedse.privacy.accountant import Charge
 from fedse.privacy.attacks import FALSE_ALARMS, AttackBounds, attack_bounds
-from fedse.privacy.plan import charge_of
+from fedse.privacy.plan import charge_of, clip_of
 from fedse.site.private_training import rounds_left, spent_with
 from fedse.store.buffer import Buffer
 from fedse.store.buffer_key import seal_for
@@ -52,7 +52,7 @@ def _facts(config: Config, charges: list[Charge], spent: float, left: int) -> di
         "delta": settings.delta,
         "spent": None if spent == float("inf") else spent,
         "rounds_left": left,
-        "clip": settings.clip,
+        "clip": clip_of(config),
         "rate": plan.rate,
         "noise": plan.noise,
         "steps": plan.steps,
@@ -72,7 +72,7 @@ def _lines(config: Config, charges: list[Charge], spent: float, left: int) -> It
     yield f"spent    epsilon {spent:.4g} of {settings.epsilon:g}"
     yield (
         f"a round  {plan.steps} steps, each with {plan.rate:g} of the units, gradients of norm "
-        f"{settings.clip:g}, noise {plan.noise:g}"
+        f"{clip_of(config):g}, noise {plan.noise:g}"
     )
     yield f"left     {left} such rounds" if left else "left     none: the site abstains"
     most = _bounds(config, charges, left)

@@ -9,6 +9,9 @@ from fedse.config.training import LOSSES
 LEAST_MEMBERS = 3
 """Of a secure sum: with two members, each could subtract its own update from it."""
 
+USUAL_NOISE = 3.61
+"""Of a private step: by the accountant for 36 rounds, an epsilon of 8 and a delta of 1e-5."""
+
 ParsedConfig = Any
 """A `Config`; the schema imports this module, so it cannot be named here."""
 
@@ -19,6 +22,8 @@ def require_combinable(config: ParsedConfig) -> None:
         **_merging(config),
         **(_secure(config) if config.aggregate.secure else {}),
         **(_private(config) if config.privacy.on else {}),
+        **(_stepping(config) if config.step.on else {}),
+        **_resting(config),
         **(_with_late(config) if config.aggregate.late else {}),
         **(_endless(config) if config.run.open else {}),
         **(_with_news(config) if config.schedule.news else {}),
@@ -93,6 +98,7 @@ def _endless(config: ParsedConfig) -> dict[str, bool]:
     return {
         f'{needs} train.schedule = "round" or "constant"': config.train.schedule == "run",
         f"{needs} privacy.rounds, for which epsilon must last, or privacy.noise": privacy.on
+        and not config.step.on
         and privacy.rounds is None
         and privacy.noise is None,
         f"{needs} personal.every above 0: there is no last round": config.personal.steps > 0
@@ -128,3 +134,27 @@ def _private(config: ParsedConfig) -> dict[str, bool]:
         f"{needs} buffer.pooled = false": config.buffer.pooled,
         f"{needs} trainer.processes = 1": config.trainer.processes > 1,
     }
+
+
+def _stepping(config: ParsedConfig) -> dict[str, bool]:
+    """What a step needs so that every site knows what its share of the noise hides."""
+    step, needs = config.step, "step.units needs"
+    return {
+        f"{needs} aggregate.secure = true: no single sum has all of the "
+        "noise": not config.aggregate.secure,
+        f"{needs} step.noise, such as {USUAL_NOISE:g} for 36 rounds at an epsilon of 8": step.noise
+        is None,
+        f"{needs} privacy.noise unset: step.noise is what all sites agree on": config.privacy.noise
+        is not None,
+        f'{needs} train.loss = "sft": with another, the gradient of an episode may depend on '
+        "others": config.train.loss != "sft",
+        f'{needs} select.type = "success" or "all": with others, one unit decides whether others '
+        "are learned from": config.select.type not in ("success", "all"),
+        f"{needs} aggregate.step = 1: step.lr says how far to go": config.aggregate.step != 1,
+    }
+
+
+def _resting(config: ParsedConfig) -> dict[str, bool]:
+    """Rounds without games learn from earlier ones."""
+    refused = config.rollout.every > 1 and config.buffer.history == "round"
+    return {'rollout.every above 1 needs buffer.history other than "round"': refused}

@@ -18,6 +18,7 @@ from fedse.config.combinable import require_combinable
 from fedse.config.hardware import OWN_SECTIONS, EngineSection, TrainerSection, WatchdogSection
 from fedse.config.judging import EvalSection, GateSection, PersonalSection, SplitsSection
 from fedse.config.privacy import PrivacySection
+from fedse.config.private_step import StepSection
 from fedse.config.redaction import RedactSection
 from fedse.config.rounds import OPEN, Rounds, last_round
 from fedse.config.schedule import ScheduleSection
@@ -82,6 +83,9 @@ class ModelSection(Section):
 class RolloutSection(Section):
     episodes: Annotated[int, Field(ge=0)] = 32
     """Episodes each client plays per round (not stated in the paper); 0 = never explore."""
+    every: Positive = 1
+    """Play in every n-th round only, from the first after the warm start on (paper: 1); the rounds
+    between learn from what is there."""
     temperature: Annotated[float, Field(ge=0)] = 1.0
     """Sampling temperature of exploration (paper: 1.0); 0 = greedy."""
     max_turns: Positive | None = None
@@ -152,6 +156,7 @@ class Config(Section):
     train: TrainSection = TrainSection()
     warmstart: WarmstartSection = WarmstartSection()
     aggregate: AggregateSection = AggregateSection()
+    step: StepSection = StepSection()
     schedule: ScheduleSection = ScheduleSection()
     gate: GateSection = GateSection()
     splits: SplitsSection = SplitsSection()
@@ -220,6 +225,12 @@ class Config(Section):
         """How a client trains in this round: as in `train`, with the changes of the warm start."""
         warm = round <= self.warmstart.rounds
         return warm_training(self.train, self.warmstart) if warm else self.train
+
+    def episodes_in(self, round: int) -> int:
+        """Episodes that each client plays in this round."""
+        after = round - self.warmstart.rounds - 1
+        plays = after >= 0 and after % self.rollout.every == 0
+        return self.rollout.episodes if plays else 0
 
     def arc_in(self, round: int) -> Arc:
         """How the learning rate falls in this round; it follows from the settings alone."""

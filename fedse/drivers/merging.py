@@ -21,10 +21,7 @@ def merge_votes(r: OpenRound) -> OpenRound:
 
 def _merge_without(r: OpenRound, out: frozenset[str]) -> Merged:
     kept = [_capped(r, answer) for client, answer in r.answers.items() if client not in out]
-    # What was remembered of another base model's adapter does not fit.
-    fits = r.index > r.run.config.model.since
-    moments = r.run.moments(r.index - 1) if fits else ()
-    return server_round(r.current, kept, r.run.config, moments=moments)
+    return server_round(r.current, kept, r.run.config, moments=r.remembered)
 
 
 def _capped(r: OpenRound, answer: Answer) -> Answer:

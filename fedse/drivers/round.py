@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from fedse.aggregate.drift import drift_of
 from fedse.aggregate.factors import travelling_spec
 from fedse.aggregate.quarantine import StrikeHistory
+from fedse.aggregate.variants import State
 from fedse.committed import Exclusion, GateRecord, RoundResult
 from fedse.method.site import Answer, Merged
 from fedse.protocol import Ask, Kind, Question
@@ -64,6 +65,11 @@ class OpenRound:
     @property
     def excluded(self) -> tuple[Exclusion, ...]:
         return (*self.decided.excluded, *self.faults)
+
+    @property
+    def remembered(self) -> State:
+        """What was remembered after the round before, unless it is of another base model."""
+        return self.run.moments(self.index - 1) if self.index > self.run.config.model.since else ()
 
     def question(self, kind: Kind, adapter: Adapter, *, evaluate: bool = False) -> Question:
         """What the server asks in this round."""

@@ -8,15 +8,14 @@ next round begins with new keys.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from fedse.aggregate.factors import learned_part, travelling_spec, with_resting_factor
+from fedse.aggregate.factors import travelling_spec, with_resting_factor
 from fedse.aggregate.validate import load_checked
+from fedse.aggregate.variants import State
 from fedse.committed import Exclusion, ExclusionKind
 from fedse.drivers.round import OpenRound
 from fedse.errors import AdapterRejected, StoreError, WireError, boundary
@@ -26,7 +25,7 @@ from fedse.protocol import SumStage
 from fedse.secure_sum import combine
 from fedse.secure_sum.combine import NoSum, SumPlan
 from fedse.secure_sum.directory import read_directory, write_directory
-from fedse.secure_sum.fixed_point import Whole, decode, require_bounded_mean
+from fedse.secure_sum.fixed_point import Whole
 from fedse.secure_sum.messages import (
     Revealed,
     SealedBundle,
@@ -45,7 +44,7 @@ from fedse.secure_sum.roster import (
 )
 from fedse.store.files import write_durably
 from fedse.store.run import Run
-from fedse.types import Adapter, Record
+from fedse.types import Adapter, AdapterSpec, Record
 
 T = TypeVar("T")
 LEFT = "left the secure sum before its update arrived"
@@ -73,25 +72,31 @@ class SumFolder(NamedTuple):
         return self.path / f"{self.round}.u32"
 
 
-def merge_in_secret(r: OpenRound) -> OpenRound:
-    """The mean of the votes can be had, with all of them only; no single vote is known."""
-    summed = cache(SecureRound(r).merge)
-    # The settings refuse a gate that would leave votes out.
-    return replace(r, merge=lambda out: summed())
+class Moved(NamedTuple):
+    """Where the sum of a round leads."""
+
+    part: Adapter
+    """The tensors that are learned."""
+    moments: State = ()
+    """What is remembered for the next round."""
+
+
+FromSum = Callable[[OpenRound, Whole, SumPlan, AdapterSpec], Moved]
+"""What the sum of a round comes to, or a rejection of it; the spec is that of what is learned."""
 
 
 class SecureRound:
-    """The sum of one round, from the announcements to the mean."""
+    """The sum of one round, from the announcements to what it comes to."""
 
-    def __init__(self, r: OpenRound) -> None:
-        self._round, self._run, self._current = r, r.run, r.current
+    def __init__(self, r: OpenRound, from_sum: FromSum) -> None:
+        self._round, self._run, self._current, self._from_sum = r, r.run, r.current, from_sum
         self._part = travelling_spec(r.run.spec, r.run.config)
         self._folder = SumFolder(sum_folder(r.run), r.index)
         self._directory: Directory = read_directory(r.run.path)
         self._gone: dict[str, Exclusion] = {}
 
     def merge(self) -> Merged:
-        """The global adapter moved by the mean update.
+        """The global adapter moved by what the sum comes to.
 
         If there is no sum, it stays as before and those who answered count as abstaining.
         """
@@ -103,13 +108,13 @@ class SecureRound:
             plan = self._begun(terms, answers)
             if plan is not None:
                 plan = self._decided(plan)
-                return self._merged(self._mean(self._unmasked(plan), plan), plan.survivors)
+                return self._merged(self._moved(self._unmasked(plan), plan), plan.survivors)
         except NoSum as error:
             self._blame(error)
             self._refuse(str(error), len(answers), terms.threshold)
         except WireError as error:
             self._refuse(str(error), len(answers), terms.threshold)
-        return self._merged(self._current, ())
+        return self._merged(None, ())
 
     def _blame(self, error: NoSum) -> None:
         """A strike only where no few others can have brought it about."""
@@ -198,20 +203,19 @@ class SecureRound:
         combine.take_masks_away(total, left)
         return total
 
-    def _mean(self, total: Whole, plan: SumPlan) -> Adapter:
-        """The adapter at the mean of the updates; as before if they cannot all be bounded."""
-        form, count, step = plan.terms.form, len(plan.survivors), self._run.config.aggregate.step
+    def _moved(self, total: Whole, plan: SumPlan) -> Moved | None:
+        """What the sum comes to; None if it cannot be one of sound members."""
         try:
-            require_bounded_mean(total, form, count=count)
+            return self._from_sum(self._round, total, plan, self._part)
         except AdapterRejected as rejection:
-            self._refuse(str(rejection), count, plan.terms.threshold)
-            return self._current
-        start = learned_part(self._current, self._part).vector
-        moved = Adapter(self._part, decode(total, start, form, count=count, step=step))
-        whole = with_resting_factor(moved.to_bytes(), self._part, self._current)
-        return load_checked(lambda: whole, self._current.spec)
+            self._refuse(str(rejection), len(plan.survivors), plan.terms.threshold)
+            return None
 
-    def _merged(self, adapter: Adapter, voters: Sequence[str]) -> Merged:
+    def _merged(self, moved: Moved | None, voters: Sequence[str]) -> Merged:
+        adapter, moments = self._current, self._round.remembered
+        if moved is not None:
+            whole = with_resting_factor(moved.part.to_bytes(), self._part, self._current)
+            adapter, moments = load_checked(lambda: whole, self._current.spec), moved.moments
         answers = self._round.answers
         silent = {name for name, answer in answers.items() if answer.read is None}
         # Without a sum the answers are sound all the same; nobody learns the updates.
@@ -221,7 +225,7 @@ class SecureRound:
         excluded = {**away, **{n: o for n, o in self._gone.items() if _counts(n, o, voters)}}
         return Merged(
             adapter,
-            (),
+            moments,
             voters=tuple(voters),
             abstained=tuple(sorted(abstained)),
             excluded=tuple(excluded[name] for name in sorted(excluded)),

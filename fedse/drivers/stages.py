@@ -31,9 +31,13 @@ def stages_of(config: Config) -> tuple[Stage, ...]:
     collect, merge = collect_votes, merge_votes
     if config.aggregate.secure:
         # Optional packages are imported only where they are really needed.
-        from fedse.drivers.secure_merge import merge_in_secret
+        from fedse.drivers.secure_mean import merge_in_secret
 
         collect, merge = collect_keys, merge_in_secret
+        if config.step.on:
+            from fedse.drivers.private_step import step_in_secret
+
+            merge = step_in_secret
     joined = (join_late,) if config.aggregate.late else ()
     return (quarantine, collect, *joined, merge, bound, decide, record_evaluations)
 

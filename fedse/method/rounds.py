@@ -60,7 +60,7 @@ def explore(
 ) -> list[Trajectory]:
     """The episodes of this round, played by the global adapter on the client's training tasks."""
     settings = config.rollout
-    episodes = settings.episodes if round > config.warmstart.rounds else 0
+    episodes = config.episodes_in(round)
     emit("rollout.started", client=site.client, round=round, episodes=episodes)
 
     def tell(played: int, won: int, turn: int) -> None:

@@ -14,7 +14,7 @@ from fedse.committed import Exclusion, LateVote
 from fedse.config.judging import SplitsSection
 from fedse.config.schema import ClientSection, Config
 from fedse.config.training import TrainSection
-from fedse.course import Course
+from fedse.course import Course, GradientSum, StepCourse
 from fedse.envs.base import Env, EnvFactory
 from fedse.errors import EnvError, boundary
 from fedse.method.progress import GamesProgress
@@ -63,6 +63,17 @@ class Fit(Protocol):
     ) -> Fitted: ...
 
 
+class Gradients(Protocol):
+    """What a client adds to a private step, before noise: the sum of its units' short gradients.
+
+    Of the global adapter, in the layout of `part`, the tensors of it that are learned.
+    """
+
+    def __call__(
+        self, start: Adapter, lessons: Lessons, course: StepCourse, part: AdapterSpec, /
+    ) -> GradientSum: ...
+
+
 @dataclass(frozen=True)
 class Site:
     """What one client owns and nobody else sees."""
@@ -90,6 +101,8 @@ class Site:
     """What to do when the client's episodes break; the environment is named as in the config."""
     probe: Probe | None = None
     """What an attacker would compute, for the site's own audit; None = there is no model here."""
+    gradients: Gradients | None = None
+    """For private steps; None = there is no model here."""
     timer: Callable[[], float] = time.monotonic
     """For how long something takes: setting the machine's clock does not change it."""
 

@@ -28,20 +28,21 @@ def planned_steps(config: Config) -> int:
 def planned_noise(config: Config) -> float:
     """The noise of every step, in units of the clipping norm."""
     privacy = config.privacy
-    if privacy.noise is not None:
-        return privacy.noise
+    given = config.step.noise if config.step.on else privacy.noise
+    if given is not None:
+        return given
     steps = planned_steps(config)
     return noise_for(privacy.epsilon or 0.0, privacy.delta, rate=privacy.rate, steps=steps)
+
+
+def clip_of(config: Config) -> float:
+    """The norm to which the gradient of a unit is shortened."""
+    return config.step.clip if config.step.on else config.privacy.clip
 
 
 def charge_of(config: Config, round: int, train: TrainSection) -> Charge:
     """What a fit of this round with these settings costs."""
     privacy = config.privacy
-    return Charge(
-        config.run.name,
-        round,
-        privacy.unit,
-        privacy.rate,
-        planned_noise(config),
-        steps_in(train, rate=privacy.rate),
-    )
+    # A private step is one release of the sum over all units.
+    rate, steps = (1.0, 1) if config.step.on else (privacy.rate, steps_in(train, rate=privacy.rate))
+    return Charge(config.run.name, round, privacy.unit, rate, planned_noise(config), steps)

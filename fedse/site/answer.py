@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 
 from fedse.adapters.base import initial_adapter
-from fedse.aggregate.factors import learned_part, travelling_spec, with_resting_factor
+from fedse.aggregate.factors import travelling_spec, with_resting_factor
 from fedse.aggregate.validate import parse_adapter
 from fedse.audit.verdict import AuditResult, AuditRules
 from fedse.config.schema import Config
@@ -36,7 +36,7 @@ from fedse.site.onward import OnwardTraining
 from fedse.site.private_training import spend_privacy, train_with_noise
 from fedse.site.steps import Asked, Next, Step, through
 from fedse.site.veto import veto
-from fedse.types import Adapter, AdapterSpec, ClientStats, ClientUpdate
+from fedse.types import AdapterSpec, ClientStats, ClientUpdate
 
 DOOR = (remove_old, follow_rules, refuse_stale)
 """What a site that is asked by somebody else does first."""
@@ -74,7 +74,9 @@ def steps_of(config: Config, kind: Kind) -> tuple[Step, ...]:
         return (_step("consider", "consider"),)
     if kind == "news":
         return (check_agreement, tell_news)
-    private = (spend_privacy, train_with_noise) if config.privacy.on else ()
+    noisy = _step("private_step", "step_with_noise") if config.step.on else train_with_noise
+    # Without a budget a step is never within it: no plain one can leave.
+    private = (spend_privacy, noisy) if config.privacy.on or config.step.on else ()
     summed = (_step("secure_stage", "announce"),) if config.aggregate.secure else ()
     return (check_adapter, spend_rounds, veto, *private, leave, *summed, note, work_once)
 
@@ -182,7 +184,8 @@ def _finish(asked: Asked) -> SiteReply:
     onward = OnwardTraining(trained, question.experiment, question.round, since=since)
     update = asked.allowed(_work(replace(asked, site=replace(site, fit=onward.fit))))
     stats, moments = update.stats, onward.moments
-    done = SiteReply(stats, _returned(update.adapter, config))
+    sent = None if update.adapter is None else asked.sent(update.adapter, config)
+    done = SiteReply(stats, sent)
     result = audit_answer(question, asked.adapter, done, site, config, asked.audit)
     if result is not None and asked.audit is not None and not result.passes(asked.audit):
         # Moments are those of training that counts for nobody.
@@ -197,13 +200,6 @@ def _finish(asked: Asked) -> SiteReply:
         noise=asked.noise,
     )
     return done
-
-
-def _returned(adapter: Adapter | None, config: Config) -> bytes | None:
-    """What leaves of an adapter: the factors that were learned."""
-    if adapter is None:
-        return None
-    return learned_part(adapter, travelling_spec(adapter.spec, config)).to_bytes()
 
 
 def _work(asked: Asked) -> ClientUpdate:

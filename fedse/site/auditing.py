@@ -71,6 +71,11 @@ def audit_site(
             "from the games of one round only",
             hint='set every = 0 below [audit] in policy.toml, or train.loss = "sft"',
         )
+    if config.step.on:
+        raise ConfigError(
+            "an audit learns an adapter again, and a private step sends none",
+            hint="set every = 0 below [audit] in policy.toml; fedse privacy budget has a bound",
+        )
     lessons = site.buffer.lessons(config.run.name, round, config.buffer.history)
     pool = site.prepare(lessons if len(lessons) >= least else [])
     subject = _subject(current, pool, site, site.probe, config, round)

@@ -13,10 +13,10 @@ from fedse.audit.game import Probe
 from fedse.config.file import check_command
 from fedse.config.schema import ClientSection, Config
 from fedse.config.training import TrainSection
-from fedse.course import Course
+from fedse.course import Course, GradientSum, StepCourse
 from fedse.envs.base import MOVED, AmendingEnv, Env, ProgramEnv, make_env, subject_of
 from fedse.method.rollout import Keep, choose_games, demonstrate
-from fedse.method.site import Fit, Play, Site, tasks_of
+from fedse.method.site import Fit, Gradients, Play, Site, tasks_of
 from fedse.redact.episode import episode_filter
 from fedse.seeds import seed_of
 from fedse.site.acting import ActingEngine, MakePolicy, engine_of
@@ -27,7 +27,7 @@ from fedse.site.rehearsal import require_prompt_fits
 from fedse.site.resume import KeepInBuffer
 from fedse.store.buffer import Buffer
 from fedse.store.buffer_key import seal_for
-from fedse.types import Adapter, Fitted, Lazy, Lessons, Trajectory
+from fedse.types import Adapter, AdapterSpec, Fitted, Lazy, Lessons, Trajectory
 
 if TYPE_CHECKING:
     from fedse.train.lora import Trainer
@@ -68,7 +68,8 @@ def open_site(
     tasks = partial(remaining_tasks, partial(tasks_of, env, member, config.splits), buffer)
     own = (client, spec, make, tasks, buffer, make_policy, fit, clock, play, prepare, home)
     kept, probe = partial(keep_adapter, home), probing(trainer, config, beat)
-    site = Site(*own, keep=kept, check=check_hint(member), probe=probe)
+    gradients = summing(trainer, prepare, acting, config, beat)
+    site = Site(*own, keep=kept, check=check_hint(member), probe=probe, gradients=gradients)
     add_demonstrations(site, config, beat)
     return site
 
@@ -128,6 +129,24 @@ def fitting(
             )
 
     return fit
+
+
+def summing(
+    trainer: "Trainer", prepare: Prepare, acting: ActingEngine, config: Config, beat: Beat
+) -> Gradients:
+    """Adds up the gradients of prepared lessons, while an engine on the same GPU sleeps."""
+    # Heavy, as the trainer is.
+    from fedse.train.step_gradient import step_gradient
+
+    def gradients(
+        start: Adapter, lessons: Lessons, course: StepCourse, part: AdapterSpec
+    ) -> GradientSum:
+        context = config.rollout.context
+        with acting.asleep():
+            given = prepare(lessons)
+            return step_gradient(trainer, start, given, course, part, context=context, beat=beat)
+
+    return gradients
 
 
 def probing(trainer: "Trainer", config: Config, beat: Beat) -> Probe:

@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from secrets import token_bytes
+from typing import NamedTuple
 
 from fedse._version import __version__
 from fedse.config.schema import Config
@@ -43,6 +44,14 @@ class PrivacySpent(FedSEError):
     exit_code = Fault.PRIVACY_SPENT
 
 
+class Charged(NamedTuple):
+    """A fit that is on record."""
+
+    charge: Charge
+    units: Units
+    secret: bytes
+
+
 class PrivateTraining:
     """A site's training with noise, in one round; training whose result stays here is unchanged."""
 
@@ -65,17 +74,23 @@ class PrivateTraining:
         """As the site's own, with noise that was charged, unless the result stays here."""
         if course.stays:
             return self._site.fit(start, lessons, settings, seed, course)
-        charge = charge_of(self._config, self._round, settings)
-        identity = self._identity(start, lessons, settings, course)
-        # What cannot be divided into units is found out before it is charged.
-        units = units_of(lessons, self._site, self._config)
-        private = course_of(charge, units, self._config, self._charged(identity, charge))
+        charge, units, secret = self.charged(start, lessons, settings, course)
+        private = course_of(charge, units, self._config, secret)
         fitted = self._site.fit(start, lessons, settings, seed, course._replace(private=private))
         self.results.add(fitted.adapter.digest)
         return fitted
 
-    def _charged(self, identity: str, charge: Charge) -> bytes:
-        """The secret of this fit, which is on record with its charge."""
+    def charged(
+        self, start: Adapter, lessons: Lessons, settings: TrainSection, course: Course
+    ) -> Charged:
+        """What this fit costs and learns from, and the secret of its noise, on record with it."""
+        charge = charge_of(self._config, self._round, settings)
+        identity = self._identity(start, lessons, settings, course)
+        # What cannot be divided into units is found out before it is charged.
+        units = units_of(lessons, self._site, self._config)
+        return Charged(charge, units, self._secret(identity, charge))
+
+    def _secret(self, identity: str, charge: Charge) -> bytes:
         journal = self._site.buffer.outbox.privacy
         known = journal.secret(identity)
         if known is not None:
@@ -92,6 +107,7 @@ class PrivateTraining:
         config = self._config
         moments = (course.moments or b"").hex()
         parts = [settings, config.privacy, config.trainer, config.client(self._site.client)]
+        parts += [config.step] if config.step.on else []
         return digest_of(
             [
                 [__version__, config.run.name, self._round, config.rollout.context],
@@ -145,6 +161,13 @@ def units_of(lessons: Sequence[Trajectory], site: Site, config: Config) -> Units
 def require_plan(config: Config, env: Env) -> None:
     """There is noise for the budget, and what is to be protected has a name, before any work."""
     if not config.privacy.on:
+        if config.step.on:
+            raise ConfigError(
+                "step.units needs privacy.epsilon: how much this site lets all steps tell about a "
+                "unit",
+                hint="set it in [privacy], at a site in its site.toml; see "
+                "docs/how-to/differential-privacy.md",
+            )
         return
     planned_noise(config)
     if config.privacy.unit == "subject" and not isinstance(env, SubjectEnv):

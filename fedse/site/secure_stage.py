@@ -27,9 +27,9 @@ from fedse.secure_sum.messages import (
     masked_to_bytes,
     to_bytes,
 )
-from fedse.secure_sum.roster import Roster, sum_terms
+from fedse.secure_sum.roster import Roster, SumTerms, sum_terms
 from fedse.site.steps import Asked, Next
-from fedse.types import ClientStats
+from fedse.types import AdapterSpec, ClientStats
 
 
 def announce(asked: Asked, rest: Next) -> SiteReply:
@@ -41,9 +41,9 @@ def announce(asked: Asked, rest: Next) -> SiteReply:
     terms = sum_terms(asked.config, round=question.round, adapter=question.adapter, size=part.size)
     sums, key = site.buffer.sums, (question.experiment, question.round)
     if not sums.is_known(*key):
-        start = learned_part(asked.adapter, part).vector
-        vote = np.frombuffer(done.adapter, dtype="<f4", offset=len(part.header))
-        encoded = masked_to_bytes(encode(start, vote, terms.form))
+        encoded = (
+            done.adapter if asked.config.step.on else _update(asked, part, done.adapter, terms)
+        )
         state = member.announce(terms, site.client, _signer(site), draw=secrets.token_bytes)
         sums.begin(*key, state.model_dump_json(), encoded)
     state = _state(site, *key)
@@ -53,6 +53,13 @@ def announce(asked: Asked, rest: Next) -> SiteReply:
             hint="a round is summed once; ask for the next one",
         )
     return SiteReply(done.stats, to_bytes(state.announcement))
+
+
+def _update(asked: Asked, part: AdapterSpec, vote: bytes, terms: SumTerms) -> bytes:
+    """The update of a vote, shortened to the bound, as whole numbers."""
+    start = learned_part(asked.adapter, part).vector
+    end = np.frombuffer(vote, dtype="<f4", offset=len(part.header))
+    return masked_to_bytes(encode(start, end, terms.form))
 
 
 def answer_stage(asked: Asked, rest: Next) -> SiteReply:

@@ -18,7 +18,7 @@ from fedse.types import AdapterSpec
 
 def save_moments(optimizer: AdamW, model: Any, spec: AdapterSpec) -> bytes:
     """Both moments and the step count of every factor of `spec`, as a safetensors file."""
-    factors = _factors(model, spec)
+    factors = factors_of(model, spec)
     tensors: dict[str, Tensor] = {"layout": _layout(spec)}
     steps = []
     for name, factor in factors.items():
@@ -33,7 +33,7 @@ def save_moments(optimizer: AdamW, model: Any, spec: AdapterSpec) -> bytes:
 
 def load_moments(data: bytes, optimizer: AdamW, model: Any, spec: AdapterSpec) -> None:
     """The optimiser continues from the moments; those of another layout are ignored."""
-    factors = _factors(model, spec)
+    factors = factors_of(model, spec)
     with boundary(TrainError, "the moments of the last round"):
         tensors = load(data)
         if not torch.equal(tensors["layout"], _layout(spec)):
@@ -47,7 +47,7 @@ def load_moments(data: bytes, optimizer: AdamW, model: Any, spec: AdapterSpec) -
                 }
 
 
-def _factors(model: Any, spec: AdapterSpec) -> dict[str, Tensor]:
+def factors_of(model: Any, spec: AdapterSpec) -> dict[str, Tensor]:
     """The trained parameters by the names and in the order of `spec`."""
     found = get_peft_model_state_dict(model, state_dict=dict(model.named_parameters()))
     return {tensor.name: found[tensor.name] for tensor in spec.tensors}

@@ -97,10 +97,14 @@ def scenes(draw: st.DrawFn, **fixed: Mapping[str, object]) -> Scene:
     count = draw(st.sampled_from([3, 3, 3, 4, 5]))
     names = "abcde"[:count]
     joins = draw(st.sampled_from([None, None, None, *names]))
-    votes_may_be_late = draw(st.sampled_from([False, False, True]))
-    liars = 0 if votes_may_be_late else draw(st.integers(0, (count - 1) // 2))
+    steps = draw(st.sampled_from([False, False, True]))
+    votes_may_be_late = not steps and draw(st.sampled_from([False, False, True]))
+    one_mean = votes_may_be_late or steps
+    liars = 0 if one_mean else draw(st.integers(0, (count - 1) // 2))
     gate = {"episodes": 4, "liars": liars}
-    private = {"epsilon": 1000.0, "noise": 2.0, "rate": 1.0, "counts": draw(st.booleans())}
+    private = {"epsilon": 1000.0, "rate": 1.0, "counts": draw(st.booleans())}
+    private |= {} if steps else {"noise": 2.0}
+    step = {"units": 8, "noise": 2.0, "momentum": draw(st.sampled_from([0.0, 0.5]))}
     sections: dict[str, Any] = {
         "run": {
             "name": "toy",
@@ -111,7 +115,10 @@ def scenes(draw: st.DrawFn, **fixed: Mapping[str, object]) -> Scene:
             "every": draw(st.sampled_from([0.0, 100.0])),
             "news": draw(st.sampled_from([0, 0, 1])),
         },
-        "rollout": {"episodes": draw(st.sampled_from([0, 4]))},
+        "rollout": {
+            "episodes": draw(st.sampled_from([0, 4])),
+            "every": draw(st.sampled_from([1, 1, 2])),
+        },
         "buffer": {
             "keep_played": draw(st.booleans()),
             "demonstrations": draw(st.sampled_from([0, 2])),
@@ -120,22 +127,23 @@ def scenes(draw: st.DrawFn, **fixed: Mapping[str, object]) -> Scene:
         "train": {
             "optimizer": draw(st.sampled_from(["fresh", "kept"])),
             "factors": draw(st.sampled_from(["both", "b"])),
-            "loss": draw(st.sampled_from(["sft", "tests.toys.comparing:Comparing"])),
+            "loss": draw(st.sampled_from(["sft", "tests.toys.comparing:Comparing"][: 2 - steps])),
             "steps": 4,
         },
         "eval": {"episodes": draw(st.sampled_from([0, 2])), "every": draw(st.integers(1, 2))},
         "splits": {"validation": 0.3},
         "gate": gate if draw(st.booleans()) else {},
         "aggregate": {
-            "type": draw(st.sampled_from(["mean", "mean", "weighted"][: 3 - votes_may_be_late])),
-            "clip": draw(st.sampled_from(["none", "median"])),
+            "type": draw(st.sampled_from(["mean", "mean", "weighted"][: 3 - one_mean])),
+            "clip": draw(st.sampled_from(["none", "median"][: 2 - steps])),
             "strikes": draw(st.sampled_from([0, 1, 3])),
-            "secure": not votes_may_be_late and draw(st.booleans()),
+            "secure": steps or (not votes_may_be_late and draw(st.booleans())),
             "pace": draw(st.sampled_from([0.0, 2.0])),
             "late": int(votes_may_be_late),
         },
         "personal": {"steps": draw(st.sampled_from([0, 2])), "every": 1},
-        "privacy": private if draw(st.booleans()) else {},
+        "privacy": private if steps or draw(st.booleans()) else {},
+        "step": step if steps else {},
         "storage": {
             "answers": draw(st.sampled_from([0, 2])),
             "rounds": draw(st.sampled_from([0, 2])),

@@ -1,0 +1,41 @@
+"""The stage of a private step: the server moves the adapter against the sum of gradients.
+
+The sum has the noise already, so whatever the server does with it tells no more. What is kept of
+the direction for momentum is stored with the round, like the moments of any other way to merge.
+"""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+
+from fedse.aggregate.factors import learned_part, with_resting_factor
+from fedse.aggregate.validate import load_checked
+from fedse.drivers.round import OpenRound
+from fedse.drivers.secure_merge import Moved, SecureRound
+from fedse.secure_sum.combine import SumPlan
+from fedse.secure_sum.fixed_point import Whole
+from fedse.secure_sum.private_step import require_bounded_sum, step_form, take_step
+from fedse.types import Adapter, AdapterSpec
+
+
+def step_in_secret(r: OpenRound) -> OpenRound:
+    """The step of the sum can be had; no single site's part of it is known."""
+    summed = cache(SecureRound(r, stepped).merge)
+    # The settings refuse a gate that would leave votes out.
+    return replace(r, merge=lambda out: summed())
+
+
+def stepped(r: OpenRound, total: Whole, plan: SumPlan, part: AdapterSpec) -> Moved:
+    """The learned part one step on."""
+    config, spec = r.run.config, r.run.spec
+    form = step_form(config)
+    require_bounded_sum(total, form)
+    still = Adapter(spec, np.zeros(spec.size, dtype=np.float32))
+    (before,) = r.remembered or (still,)
+    start, velocity = (learned_part(one, part).vector for one in (r.current, before))
+    found = take_step(start, velocity, total, form, config.step)
+    if not config.step.momentum:
+        return Moved(Adapter(part, found.end))
+    whole = with_resting_factor(Adapter(part, found.velocity).to_bytes(), part, still)
+    return Moved(Adapter(part, found.end), (load_checked(lambda: whole, spec),))

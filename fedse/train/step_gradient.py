@@ -1,0 +1,69 @@
+"""A site's part of a private step: the sum of its units' short gradients, in whole numbers.
+
+Each gradient is shortened, then rounded towards zero on a grid, which makes it no longer. Sums of
+whole numbers have no rounding, so one unit more or less changes the sum by no more than the clip,
+and the order of units changes nothing.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedse.course import GradientSum, StepCourse
+from fedse.train.batch import Lesson, Tokenized, lesson_of
+from fedse.train.lora import REMEMBERED, Trainer, load_adapter
+from fedse.train.moments import factors_of
+from fedse.train.optimise import resting_factor, trainable, training_mode
+from fedse.train.unit_gradients import TOGETHER, shortened, unit_gradients
+from fedse.types import Adapter, AdapterSpec, Lazy
+
+
+def step_gradient(
+    trainer: Trainer,
+    start: Adapter,
+    lessons: Sequence[Tokenized],
+    course: StepCourse,
+    part: AdapterSpec,
+    *,
+    context: int,
+    beat: Callable[[], None] = lambda: None,
+) -> GradientSum:
+    """The sum over all units at `start`, in the layout of `part`; zeros where there is no unit."""
+    kept: Sequence[Lesson] = Lazy(
+        len(lessons),
+        lambda place: lesson_of(lessons[place], context=context),
+        remembered=REMEMBERED,
+    )
+    model, total, losses = trainer.model(start.spec), np.zeros(part.size, dtype=np.int64), 0.0
+    load_adapter(model, start)
+    factors = "both" if part == start.spec else "b"
+    with resting_factor(model, factors), training_mode(model, trainer.place):
+        order = places_of(model, part)
+        for group in alike(course.units, kept):
+            units = [[kept[place] for place in unit] for unit in group]
+            gradients_U_P, loss = unit_gradients(model, units, trainer.place)
+            short_U_P = shortened(gradients_U_P, course.clip)[:, order]
+            total += torch.trunc(short_U_P / course.unit).to(torch.int64).sum(dim=0).numpy()
+            losses += loss
+            beat()
+    return GradientSum(total, losses / max(1, len(course.units)))
+
+
+def alike(units: Sequence[Sequence[int]], lessons: Sequence[Lesson]) -> list[list[Sequence[int]]]:
+    """All units in groups of similar length, which need little padding."""
+    longest = [max(len(lessons[place].token_ids) for place in unit) for unit in units]
+    ranked = [units[i] for i in sorted(range(len(units)), key=longest.__getitem__)]
+    return [ranked[start : start + TOGETHER] for start in range(0, len(ranked), TOGETHER)]
+
+
+def places_of(model: Any, part: AdapterSpec) -> Tensor:
+    """Where each number of `part` stands among the trainable parameters, in their order."""
+    starts, found = 0, dict[int, Tensor]()
+    for parameter in trainable(model):
+        found[id(parameter)] = torch.arange(starts, starts + parameter.numel())
+        starts += parameter.numel()
+    named = factors_of(model, part)
+    return torch.cat([found[id(named[tensor.name])] for tensor in part.tensors])
