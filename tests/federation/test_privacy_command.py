@@ -122,3 +122,19 @@ def test_a_plan_counts_what_is_in_the_buffer(home: Path, capsys: pytest.CaptureF
     assert start(["privacy", "plan", str(home), "--units", "3", "--json"]) == 0
     given = json.loads(capsys.readouterr().out)
     assert given["alone"]["ratio"] == pytest.approx(3 * counted["alone"]["ratio"])
+
+
+def test_a_site_is_explained_by_its_own_word_and_by_what_was_agreed(
+    home: Path, capsys: pytest.CaptureFixture[str]
+):
+    """A federation without a secure sum: `internal` asks the others for nothing."""
+    settings = (home / "site.toml").read_text()
+    (home / "site.toml").write_text(f'{settings}\n[privacy]\npreset = "internal"\n')
+    assert start(["privacy", "explain", str(home)]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("privacy.preset = internal")
+    assert "OFF  the coordinator sees only a sum" in told
+    (home / "site.toml").write_text(f'{settings}\n[privacy]\npreset = "customer-data"\n')
+    assert start(["privacy", "explain", str(home)]) == 2
+    refused = capsys.readouterr().err
+    assert "needs aggregate.secure = true, got false: agree on it with all sites" in refused
