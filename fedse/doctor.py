@@ -25,6 +25,7 @@ from fedse.models.number_format import slowed_by
 from fedse.outbound import proxy_to
 from fedse.plugins import ENVS, PACKAGES
 from fedse.ports import LINK_PORT, PROXY_PORT, why_not_free
+from fedse.privacy.advice import advice
 from fedse.store.run_folder import run_folders
 
 Status = Literal["ok", "warn", "fail"]
@@ -199,7 +200,8 @@ def _experiment(config: Config) -> list[Diagnosis]:
     model = _diagnose(lambda: f"model.base {base}: {spec_of(config).nbytes / 1e6:.2f} MB adapters")
     slow = [Diagnosis("warn", *found) for found in slowed_by(config.trainer)]
     clients = [_diagnose(partial(_client, config, client)) for client in config.clients]
-    return [model, *slow, *clients]
+    costly = [Diagnosis("warn", *found) for found in advice(config)]
+    return [model, *slow, *costly, *clients]
 
 
 def _client(config: Config, client: ClientSection) -> str:

@@ -133,8 +133,7 @@ class Trajectory(Record):
 
     @property
     def content_digest(self) -> str:
-        """Equal for two episodes with the same turns in the same task, at any client and time;
-        in the buffer, the paper's set union, these are one element."""
+        """Equal for equal turns in one task, at any client; in the buffer one element of a set."""
         texts = [(turn.observation, turn.action) for turn in self.turns]
         return self.likeness or digest_of([self.task.model_dump(mode="json"), texts])
 
@@ -239,6 +238,8 @@ class Fitted(NamedTuple):
     """Tokens that were computed for them, padding included."""
     moments: bytes | None = None
     """AdamW's state afterwards, if the next fit goes on with it; it never leaves the site."""
+    longest: float = 0.0
+    """Norm of the longest gradient that noise is to hide, 0 = none; it never leaves the site."""
 
 
 class ClientStats(Record):

@@ -29,6 +29,7 @@ from fedse.config.private_step import StepSection
 from fedse.config.training import TrainSection
 from fedse.course import GradientSum, StepCourse
 from fedse.privacy.accountant import noise_for
+from fedse.privacy.ratio import honest_left
 from fedse.secure_sum.fixed_point import Whole
 from fedse.secure_sum.private_step import StepForm, encode_step, take_step
 from fedse.seeds import seed_of
@@ -128,7 +129,7 @@ def cell(name: str, federation: Federation, steps: int, games: int) -> Facts:
         noise = 0.0 if epsilon is None else noise_for(epsilon, DELTA, rate=1.0, steps=steps)
         form = StepForm(RULE.clip, RULE.units, noise, SITES)
         adapter, facts["steps"] = federation.walked(form, steps)
-        facts |= {"epsilon": epsilon, "noise": noise, "honest": form.honest}
+        facts |= {"epsilon": epsilon, "noise": noise, "honest": honest_left(form.members)}
         facts["noise of a step"] = round(form.spread * federation.part.size**0.5 / RULE.units, 4)
     learning = round(time.process_time() - began, 1)
     facts |= {"arm": name, "seed": world.seed, "held-out loss": federation.loss(adapter)}

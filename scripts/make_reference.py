@@ -22,8 +22,11 @@ from typing import Any
 
 import fedse
 from fedse import errors
+from fedse.cli.privacy_explain import of_preset
 from fedse.config.keys import ANY, ConfigKey, config_keys, keys_of
+from fedse.config.presets import PRESETS
 from fedse.federation import security
+from fedse.privacy.explained import PROTECTIONS, Protection, named_settings
 from fedse.types import ClientStats
 from fedse_serve.settings import NAME as SERVICE
 from fedse_serve.settings import ServiceSettings
@@ -258,16 +261,36 @@ PAGES: Mapping[str, Callable[[], Iterator[str]]] = {
 }
 """Path below docs/ -> what makes the parts of the page."""
 
+PRESET_TABLE = re.compile(r"(<!-- presets, [^>]*-->\n\n)(\|[^\n]*\n)*")
+WITH_PRESETS = ("README.md", "docs/how-to/security-officer.md")
+
+
+def with_presets(text: str) -> str:
+    """A page with its table of presets; each row has what the ones before it have not."""
+    return PRESET_TABLE.sub(lambda found: f"{found[1]}{_presets()}\n", text)
+
+
+def _presets() -> str:
+    rows, known = [], list[Protection]()
+    for name, preset in PRESETS.items():
+        new = [one for one in PROTECTIONS if one.on(of_preset(name)) and one not in known]
+        does = "; ".join([*(["all of this"] if known else []), *(one.name for one in new)])
+        agreed, price = named_settings(preset)[0] or "nothing", "; ".join(one.price for one in new)
+        rows.append((f"`{name}`", preset.about, does, agreed, price))
+        known += new
+    return table(["preset", "for", "what is on", "agreed by all sites", "measured price"], rows)
+
 
 def main() -> int:
-    stale = []
-    for path, text in pages().items():
-        file = ROOT / "docs" / path
+    stale, made = [], {f"docs/{path}": text for path, text in pages().items()}
+    made |= {path: with_presets((ROOT / path).read_text()) for path in WITH_PRESETS}
+    for path, text in made.items():
+        file = ROOT / path
         if not file.exists() or file.read_text() != text:
             stale.append(path)
             if "--check" not in sys.argv:
                 file.write_text(text)
-    print(*(f"docs/{path}" for path in stale), sep="\n", end="\n" if stale else "")
+    print(*stale, sep="\n", end="\n" if stale else "")
     return 1 if stale and "--check" in sys.argv else 0
 
 

@@ -140,6 +140,7 @@ EVENTS = {
     "site.opening": "a client's model and environment are about to be loaded",
     "agreement.proposed": "an amendment came that waits for the consent of the site's owner",
     "site.paused": "the site's owner paused it, so it answers without a vote",
+    "site.alarm": "gradients show what costs the agent; nothing of this leaves the site",
     "site.spent": "the site's privacy budget allows no further adapter, so it has no vote",
     "site.vetoed": "the site does not train from this adapter; see `veto_drop`",
     "site.withheld": "the site's audit did not let its adapter leave; see `[audit]` in its policy",

@@ -48,6 +48,20 @@ def test_what_an_experiment_lacks_is_a_failure_with_its_cause(tmp_path: Path):
     assert "mase" in failed[1].what
 
 
+def test_noise_for_both_factors_is_warned_of_until_it_is_changed(tmp_path: Path):
+    member = {"name": "a", "env": "maze"}
+
+    def told(**train: object) -> list[str]:
+        raw = {"privacy": {"epsilon": 8.0}, "train": train, "clients": [member]}
+        found = examine(tmp_path, QUIET, Config.model_validate(raw), ports=())
+        return [f.fix for f in found if f.status == "warn" and "privacy.epsilon" in f.what]
+
+    both = told()
+    assert len(both) == 2
+    assert 'train.factors = "b"' in both[0]
+    assert told(factors="b") == []
+
+
 def test_a_folder_that_cannot_be_written_is_a_failure(tmp_path: Path):
     """Root may write into every folder, but nobody into a file as if it were one."""
     (tmp_path / "file").touch()

@@ -19,7 +19,7 @@ from fedse.cli.resume import RunName
 from fedse.cli.site_options import opened
 from fedse.errors import ConfigError
 from fedse.faults import Fault
-from fedse.site.rules import read_rules
+from fedse.site.rules import in_force, read_rules
 
 Shadows = Annotated[
     int | None,
@@ -76,7 +76,7 @@ def audit(
 
 def _audit_site(home: Path, shadows: int | None, seed: int, *, json: bool) -> int:
     site = opened(home)
-    rules = with_shadows(read_rules(site.policy).audit, shadows)
+    rules = with_shadows(in_force(read_rules(site.policy), site.config).audit, shadows)
     own = (site.config, site.card.site, site.path)
     return show([audit_home(*own, rules=rules, seed=seed, tell=_aside)], rules, json=json)
 

@@ -89,7 +89,7 @@ class Board:
             self.doing, self.alarms = WAITING if self.seen else AT_WORK, []
         elif event == "round.waiting":
             self.doing = f"waits {facts['reason']}"
-        elif event == "alarm.raised":
+        elif event in ("alarm.raised", "site.alarm"):
             self.alarms.append(f"{facts['text']}; next: {facts['next']}")
         elif event in ("aggregate.started", "commit.started"):
             self.doing = "merging" if event == "aggregate.started" else "saving"

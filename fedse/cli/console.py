@@ -150,6 +150,7 @@ _LINES: Mapping[str, Callable[[Facts], str]] = {
     "commit.started": lambda f: "saves the merged adapter",
     "round.committed": _committed,
     "alarm.raised": lambda f: f"ALARM {f['text']}; next: {f['next']}",
+    "site.alarm": lambda f: f"ALARM {f['text']}; next: {f['next']}",
     "run.stopped": lambda f: f"run stopped after round {f['round']}, as asked",
     "round.waiting": lambda f: f"waits {f['reason']}",
     "run.finished": lambda f: f"run finished: adapter {f['adapter'][:12]}",

@@ -31,7 +31,7 @@ from fedse.report.privacy import (
 )
 from fedse.report.tables import Cell
 from fedse.site.private_training import rounds_left, spent_with
-from fedse.site.rules import read_rules
+from fedse.site.rules import in_force, read_rules
 from fedse.store.buffer import Buffer
 from fedse.store.buffer_key import seal_for
 from fedse.store.erasure import Erasure
@@ -69,7 +69,8 @@ def _parts(opened: "Home") -> Iterator[PrivacyPart]:
     verdict = verify_ledger(home / FILE) if (home / FILE).is_file() else None
     entries = verdict.entries if verdict else ()
     yield leaving_part([*_answers(entries)], config.aggregate.server_sees)
-    yield rules_part(flat(read_rules(opened.policy).model_dump(mode="json")))
+    rules = in_force(read_rules(opened.policy), config)
+    yield rules_part(flat(rules.model_dump(mode="json")))
     redact = config.redact
     settings = {"secrets": redact.secrets, "personal data by form": redact.personal}
     own = {"words of the site": bool(redact.words), "patterns": bool(redact.patterns)}

@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from fedse.config.hardware import OWN_SECTIONS
 from fedse.config.keys import children, config_keys, suggest_key
 from fedse.config.lines import Location, toml_lines
+from fedse.config.presets import filled
 from fedse.config.removed import drop_removed
 from fedse.config.schema import ClientSection, Config
 from fedse.config.shipped import SHIPPED
@@ -84,7 +85,7 @@ def _checked(
     problems += [_Problem(*found) for found in drop_removed(raw)]
     try:
         # JSON, because only there strict mode takes a list for a tuple.
-        config = Config.model_validate_json(json.dumps(raw, default=str), strict=True)
+        config = Config.model_validate_json(json.dumps(filled(raw), default=str), strict=True)
     except ValidationError as error:
         reported = {problem.location for problem in problems}
         problems += [p for p in _problems(error) if p.location not in reported]

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from fedse.config.presets import PresetName
 from fedse.config.section import Positive, Section
 
 Unit = Literal["episode", "subject"]
@@ -12,6 +13,10 @@ Unit = Literal["episode", "subject"]
 class PrivacySection(Section):
     """Differential privacy of the adapters that leave this site."""
 
+    preset: PresetName | None = None
+    """One word for what is on: fills in what is not set here, and refuses what would loosen it;
+    `fedse privacy explain` tells what that is. A site decides for itself, and what all sites must
+    agree on counts as agreed. Unset = every setting by itself."""
     epsilon: Annotated[float, Field(gt=0)] | None = None
     """How much all adapters that ever leave may together reveal about one unit; if the next one
     would reveal more, the site abstains. Unset = adapters are trained without noise."""

@@ -17,6 +17,7 @@ from fedse.config.aggregation import AggregateSection
 from fedse.config.combinable import require_combinable
 from fedse.config.hardware import OWN_SECTIONS, EngineSection, TrainerSection, WatchdogSection
 from fedse.config.judging import EvalSection, GateSection, PersonalSection, SplitsSection
+from fedse.config.presets import loosened
 from fedse.config.privacy import PrivacySection
 from fedse.config.private_step import StepSection
 from fedse.config.redaction import RedactSection
@@ -198,6 +199,8 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _combinable(self) -> "Config":
+        for reason in loosened(self):
+            raise ValueError(reason)
         require_combinable(self)
         return self
 

@@ -47,9 +47,9 @@ device = "cpu"
 [storage]
 answers = 5
 
+# One word for all of privacy instead: fedse privacy explain
 [redact]
 secrets = true
-personal = false
 """
 BESIDE = ("service",)
 """Sections of site.toml that packages beside fedse read; here they are left alone."""

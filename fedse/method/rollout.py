@@ -3,9 +3,10 @@
 A broken episode is data: it ends as `broken` with its cause and is never learned from.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from math import ceil
 from random import Random
 from typing import NamedTuple, Protocol
 
@@ -92,23 +93,42 @@ class _Episode:
 
 
 def choose_games(
-    tasks: Sequence[Task], count: int, *, seed: int, record: str = "", group: int = 1
+    tasks: Sequence[Task],
+    count: int,
+    *,
+    seed: int,
+    record: str = "",
+    group: int = 1,
+    apart: bool = False,
 ) -> list[Game]:
     """`count` games over `tasks`: a shuffled pass over all of them, then another, as needed.
 
-    Each chosen task is played `group` times in a row, from the same beginning.
+    Each chosen task is played `group` times in a row, from the same beginning. If tasks are drawn
+    `apart`, no other task decides about a task's games: without one, all other games stay, and
+    others take the places of its own.
     """
     if count and not tasks:
         raise EnvError(
             f"there is no task to play {count} games of",
             hint="give the environment tasks of this split, or play none: eval.episodes = 0",
         )
-    random = Random(seed)
-    chosen: list[Task] = []
-    while len(chosen) * group < count:
-        chosen += random.sample(tasks, len(tasks))
-    games = [Game(task, seed_of(seed, task.id, i), record) for i, task in enumerate(chosen)]
+    draw = _ranked if apart else _shuffled
+    passes = ceil(count / (group * len(tasks))) if tasks else 0
+    games = [game._replace(record=record) for game in draw(tasks, passes, seed)]
     return [game for game in games for _ in range(group)][:count]
+
+
+def _shuffled(tasks: Sequence[Task], passes: int, seed: int) -> Iterator[Game]:
+    random = Random(seed)
+    chosen = [task for _ in range(passes) for task in random.sample(tasks, len(tasks))]
+    yield from (Game(task, seed_of(seed, task.id, i)) for i, task in enumerate(chosen))
+
+
+def _ranked(tasks: Sequence[Task], passes: int, seed: int) -> Iterator[Game]:
+    """Every task has a number of its own in every pass, which is its rank and its randomness."""
+    for number in range(passes):
+        games = [Game(task, seed_of(seed, "apart", task.id, number)) for task in tasks]
+        yield from sorted(games, key=lambda game: game.seed)
 
 
 def rollout(

@@ -68,7 +68,9 @@ def explore(
         emit("rollout.progress", client=client, round=round, played=played, won=won, turn=turn)
 
     group = loss_in(config, round).group
-    games = choose_games(site.tasks("train"), episodes, seed=seed, group=group)
+    # Where noise hides a unit, nothing else may differ without it.
+    apart = config.privacy.on
+    games = choose_games(site.tasks("train"), episodes, seed=seed, group=group, apart=apart)
     played = site.play(
         games,
         site.make_env,

@@ -29,8 +29,8 @@ class Alarm(NamedTuple):
     """Something that keeps the agent from learning."""
 
     name: str
-    """`context-full`, `replies-cut`, `no-action`, `nothing-solved`, `few-groups`, `all-alike` or
-    `nobody-voted`."""
+    """`context-full`, `replies-cut`, `no-action`, `nothing-solved`, `few-groups`, `all-alike`,
+    `nobody-voted` or `never-clipped`."""
     text: str
     next: str
     """The command that examines or changes it."""
@@ -121,6 +121,19 @@ def _nobody_voted(result: RoundResult, run: str) -> Alarm:
     counts = ", ".join(_missing(result))
     text = f"nobody voted ({counts}), so the adapter is unchanged"
     return Alarm("nobody-voted", text, f"fedse report {run}")
+
+
+def clip_alarms(longest: float, config: Config, client: str) -> list[Alarm]:
+    """Of a fit with noise, whose longest gradient of a unit is known; it never leaves the site."""
+    clip = config.privacy.clip
+    if not 0 < longest < clip:
+        return []
+    text = (
+        f"{client}: no {config.privacy.unit} of this round has a gradient as long as privacy.clip "
+        f"= {clip:g}, the longest is {longest:.2g}: the noise hides more than anyone could tell"
+    )
+    how = "choose a smaller privacy.clip on public lessons: docs/how-to/differential-privacy.md"
+    return [Alarm("never-clipped", text, how)]
 
 
 def _missing(result: RoundResult) -> Iterator[str]:

@@ -15,8 +15,8 @@ from fedse.config.private_step import StepSection
 from fedse.config.schema import Config
 from fedse.errors import AdapterRejected
 from fedse.privacy.discrete_gaussian import Integers, discrete_gaussian
+from fedse.privacy.ratio import honest_left
 from fedse.secure_sum.fixed_point import LARGEST, Whole
-from fedse.secure_sum.roster import LEAST_MEMBERS
 from fedse.types import FloatVector
 
 FLOATS = 1.001
@@ -38,15 +38,9 @@ class StepForm(NamedTuple):
     members: int
 
     @property
-    def honest(self) -> int:
-        """How many honest sites are in every sum: more than two thirds of all sites are in it, and
-        fewer than a third of all are corrupt."""
-        return max(2 * self.members // 3 + 1, LEAST_MEMBERS) - (self.members - 1) // 3
-
-    @property
     def spread(self) -> float:
         """Standard deviation of the noise in the sum of all sites, in units of `clip`."""
-        return self.noise * sqrt(self.members / self.honest)
+        return self.noise * sqrt(self.members / honest_left(self.members))
 
     @property
     def unit(self) -> float:
@@ -57,7 +51,7 @@ class StepForm(NamedTuple):
     @property
     def sigma(self) -> int:
         """Standard deviation of one site's share on the grid, rounded up."""
-        return ceil(self.noise * self.clip * FLOATS / sqrt(self.honest) / self.unit)
+        return ceil(self.noise * self.clip * FLOATS / sqrt(honest_left(self.members)) / self.unit)
 
 
 def step_form(config: Config) -> StepForm:

@@ -13,6 +13,7 @@ from fedse.protocol import SUM_STAGES, Question, SiteReply
 from fedse.site.rules import (
     VALIDATION,
     WORK,
+    in_force,
     read_rules,
     require_allowed,
     require_budget,
@@ -30,7 +31,7 @@ def follow_rules(asked: Asked, rest: Next) -> SiteReply:
     """The site's rules, as they are now, allow the question; a paused site answers nothing."""
     if asked.policy is None:
         return rest(asked)
-    rules = read_rules(asked.policy)
+    rules = in_force(read_rules(asked.policy), asked.config)
     require_allowed(rules, asked.question, asked.config, asked.site.spec.nbytes)
     if rules.pause:
         asked.emit("site.paused", client=asked.site.client, round=asked.question.round)

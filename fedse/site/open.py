@@ -199,7 +199,7 @@ def add_demonstrations(site: Site, config: Config, beat: Beat = no_beat) -> None
     count, experiment = config.demonstrations(config.client(site.client)), config.run.name
     if count and not site.buffer.added(experiment, 0):
         seed = seed_of(config.run.seed, site.client, "demonstrations")
-        games = choose_games(site.tasks("train"), count, seed=seed)
+        games = choose_games(site.tasks("train"), count, seed=seed, apart=config.privacy.on)
         demonstrations = demonstrate(games, site.make_env, hint=site.check, beat=beat)
         site.buffer.add(demonstrations, experiment=experiment)
 

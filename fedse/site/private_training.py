@@ -23,6 +23,7 @@ from fedse.method.site import Fit, Site
 from fedse.privacy.accountant import Charge, epsilon_of, is_within
 from fedse.privacy.plan import charge_of, planned_noise
 from fedse.protocol import SiteReply
+from fedse.results.alarms import clip_alarms
 from fedse.site.steps import Asked, Next
 from fedse.store.privacy_journal import PrivacyJournal
 from fedse.types import Adapter, ClientStats, ClientUpdate, Fitted, Lessons, Trajectory, digest_of
@@ -61,6 +62,8 @@ class PrivateTraining:
         self._site, self._config, self._round, self._draw = site, config, round, draw
         self.results: set[str] = set()
         """Digests of the adapters that were made with noise."""
+        self.longest = 0.0
+        """The norm of the longest gradient of a unit; 0 = nothing was learned."""
 
     def allowed(self, update: ClientUpdate) -> ClientUpdate:
         """What of the update may leave: the adapter was made here, and no number tells more."""
@@ -78,6 +81,7 @@ class PrivateTraining:
         private = course_of(charge, units, self._config, secret)
         fitted = self._site.fit(start, lessons, settings, seed, course._replace(private=private))
         self.results.add(fitted.adapter.digest)
+        self.longest = max(self.longest, fitted.longest)
         return fitted
 
     def charged(
@@ -227,9 +231,16 @@ def spend_privacy(asked: Asked, rest: Next) -> SiteReply:
 
 
 def train_with_noise(asked: Asked, rest: Next) -> SiteReply:
-    """The question is answered with training that was charged; no other adapter leaves."""
-    training = PrivateTraining(asked.site, asked.config, asked.question.round)
-    return rest(replace(asked, fit=training.fit, allowed=training.allowed, noise=True))
+    """The question is answered with training that was charged; no other adapter leaves.
+
+    How long gradients are follows from single units: the site's own log has it, and no reply.
+    """
+    site, round = asked.site, asked.question.round
+    training = PrivateTraining(site, asked.config, round)
+    done = rest(replace(asked, fit=training.fit, allowed=training.allowed, noise=True))
+    for name, text, then in clip_alarms(training.longest, asked.config, site.client):
+        asked.emit("site.alarm", client=site.client, round=round, alarm=name, text=text, next=then)
+    return done
 
 
 def may_train(site: Site, config: Config, round: int) -> bool:

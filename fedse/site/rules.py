@@ -17,6 +17,7 @@ import tomlkit
 from pydantic import Field, ValidationError
 
 from fedse.audit.verdict import AuditRules
+from fedse.config.presets import PRESETS
 from fedse.config.schema import Config
 from fedse.config.section import Positive, Section
 from fedse.errors import ConfigError, FedSEError
@@ -58,6 +59,8 @@ class SiteRules(Section):
     it is due takes many times as long."""
 
 
+LIMITS = ("max_auc", "max_tpr", "max_bits")
+"""Of an audit: the lower, the stricter."""
 OPEN_ROUNDS = 1000
 """The first rules' `max_rounds` where the experiment has no end: almost three years of days."""
 VETO_DROP = 0.2
@@ -86,6 +89,18 @@ def first_rules(config: Config, *, adapter_bytes: int) -> SiteRules:
         max_bytes_up=adapter_bytes,
         veto_drop=VETO_DROP if config.splits.validation else None,
     )
+
+
+def in_force(rules: SiteRules, config: Config) -> SiteRules:
+    """The site's rules; its audit is no looser than that of its preset, if it has one."""
+    preset = PRESETS.get(config.privacy.preset or "")
+    if preset is None or not preset.audit:
+        return rules
+    own, least = rules.audit, AuditRules.model_validate(preset.audit)
+    rounds = [audit.every for audit in (own, least) if audit.every]
+    strict = {key: min(getattr(own, key), getattr(least, key)) for key in LIMITS}
+    audit = own.model_copy(update={**strict, "every": min(rounds)})
+    return rules.model_copy(update={"audit": audit})
 
 
 def require_allowed(

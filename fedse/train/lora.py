@@ -167,6 +167,7 @@ def _fitted(
         tokens=sum(step.tokens for step in steps),
         padded=sum(step.padded for step in steps),
         moments=moments,
+        longest=max(step.longest for step in steps),
     )
 
 

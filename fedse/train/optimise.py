@@ -52,6 +52,8 @@ class StepTaken(NamedTuple):
     """Tokens of the batch."""
     padded: int
     """Tokens computed for it, padding included."""
+    longest: float = 0.0
+    """The norm of the longest gradient of a unit, of a step with noise; 0 = there was none."""
 
 
 def make_optimizer(model: Any, settings: TrainSection) -> AdamW:

@@ -50,14 +50,14 @@ def private_steps(
                 [lessons[place] for place in private.units[number]]
                 for number in sampled(private, step)
             ]
-            total, loss = clipped_sum(model, units, place, clip=private.clip)
+            total, loss, longest = clipped_sum(model, units, place, clip=private.clip)
             noise = normals(private.secret, step, len(total)) * (private.noise * private.clip)
             _set_gradient(model, (total + noise) / settings.batch)
             optimizer.step()
             schedule.step()
             optimizer.zero_grad()
             tokens = sum(len(lesson.token_ids) for unit in units for lesson in unit)
-            yield StepTaken(loss, tokens, tokens)
+            yield StepTaken(loss, tokens, tokens, longest)
 
 
 def sampled(private: PrivateCourse, step: int) -> list[int]:

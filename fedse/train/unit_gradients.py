@@ -5,6 +5,7 @@ gradient of a row is that of the layer's outputs in the row times its inputs (th
 arXiv 2109.12298), and no unit needs a pass of its own.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -34,17 +35,34 @@ class OwnedLesson(NamedTuple):
     owner: int
 
 
+class ClippedSum(NamedTuple):
+    """What a step takes from its units."""
+
+    total: Tensor
+    """The sum of their gradients, each shortened, in float64."""
+    loss: float
+    """The mean of their losses."""
+    longest: float
+    """The norm of the longest finite gradient before it was shortened; 0 = there was no unit."""
+
+
 def clipped_sum(
     model: Any, units: Sequence[UnitLessons], place: TrainerSection, *, clip: float
-) -> tuple[Tensor, float]:
-    """The sum of the units' gradients, each shortened to `clip`, and the mean of their losses."""
+) -> ClippedSum:
+    """The units' gradients, each shortened to `clip`, are added up."""
     total = torch.zeros(sum(p.numel() for p in trainable(model)), dtype=torch.float64)
-    losses = 0.0
+    losses = longest = 0.0
     for start in range(0, len(units), TOGETHER):
         gradients_U_P, loss = unit_gradients(model, units[start : start + TOGETHER], place)
         total += shortened(gradients_U_P, clip).sum(dim=0)
-        losses += loss
-    return total, losses / max(1, len(units))
+        losses, longest = losses + loss, max(longest, longest_of(gradients_U_P))
+    return ClippedSum(total, losses / max(1, len(units)), longest)
+
+
+def longest_of(gradients_U_P: Tensor) -> float:
+    """The norm of the longest finite row; 0 = there is none."""
+    norms: list[float] = gradients_U_P.to("cpu", torch.float64).norm(dim=1).tolist()
+    return max(filter(math.isfinite, norms), default=0.0)
 
 
 def shortened(gradients_U_P: Tensor, clip: float) -> Tensor:

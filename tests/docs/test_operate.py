@@ -144,6 +144,7 @@ RARE = {
     "run.interrupted",
     "run.resumed",
     "run.stopped",
+    "site.alarm",
     "site.paused",
     "site.spent",
     "site.vetoed",

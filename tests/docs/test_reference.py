@@ -15,9 +15,10 @@ import fedse
 from fedse import errors
 from fedse.cli.app import BUG_EXIT, GROUPS, INTERRUPT_EXIT, USAGE_EXIT, VERBS, build_app
 from fedse.config.keys import config_keys, keys_of
+from fedse.config.presets import PRESETS
 from fedse.faults import Fault
 from fedse_serve.settings import ServiceSettings
-from scripts.make_reference import PAGES, page
+from scripts.make_reference import PAGES, WITH_PRESETS, page, with_presets
 from scripts.markdown import table
 from scripts.read_source import definition_of, doc_of, emitted_events, member_docs, stub
 
@@ -48,6 +49,15 @@ def blocks(path: str, language: str) -> list[str]:
 def test_the_page_is_what_the_script_makes(path: str):
     """Made by: python -m scripts.make_reference"""
     assert (DOCS / path).read_text() == made(path)
+
+
+@pytest.mark.parametrize("path", WITH_PRESETS)
+def test_the_table_of_presets_is_what_the_script_makes(path: str):
+    """Made by: python -m scripts.make_reference"""
+    text = (ROOT / path).read_text()
+    assert with_presets(text) == text
+    for name in PRESETS:
+        assert f"| `{name}` |" in text
 
 
 def test_the_terminal_does_not_matter():

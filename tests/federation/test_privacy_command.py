@@ -9,8 +9,10 @@ import pytest
 
 from fedse.cli.app import build_app, start
 from fedse.config.file import parse_config
+from fedse.method.rollout import choose_games, demonstrate
 from fedse.privacy.accountant import Charge, epsilon_of
 from fedse.store.buffer import Buffer
+from fedse.testing import CoinWorld
 from tests.docs.test_reference import can_be_typed
 from tests.federation.scene import Scene
 from tests.needs import needs
@@ -105,3 +107,34 @@ def test_the_page_for_the_officer_tells_of_the_budget(home: Path):
     assert start(["privacy", "report", str(page), "--home", str(home)]) == 0
     spent = epsilon_of([Charge("first", 1, "episode", 1.0, 2.0, 3)], delta=1e-5)
     assert f"<dt>epsilon spent</dt><dd>{spent:.4g} of 8</dd>" in page.read_text()
+
+
+def test_a_plan_counts_what_is_in_the_buffer(home: Path, capsys: pytest.CaptureFixture[str]):
+    with (home / "site.toml").open("a") as file:
+        file.write(SETTINGS)
+    lesson = demonstrate(choose_games(CoinWorld().tasks("train"), 1, seed=1), CoinWorld)
+    with closing(Buffer(home / "buffer.db")) as buffer:
+        buffer.add(lesson, experiment="other")
+    capsys.readouterr()
+    assert start(["privacy", "plan", str(home), "--json"]) == 0
+    counted = json.loads(capsys.readouterr().out)
+    assert counted["units"] == 1
+    assert start(["privacy", "plan", str(home), "--units", "3", "--json"]) == 0
+    given = json.loads(capsys.readouterr().out)
+    assert given["alone"]["ratio"] == pytest.approx(3 * counted["alone"]["ratio"])
+
+
+def test_a_site_is_explained_by_its_own_word_and_by_what_was_agreed(
+    home: Path, capsys: pytest.CaptureFixture[str]
+):
+    """A federation without a secure sum: `internal` asks the others for nothing."""
+    settings = (home / "site.toml").read_text()
+    (home / "site.toml").write_text(f'{settings}\n[privacy]\npreset = "internal"\n')
+    assert start(["privacy", "explain", str(home)]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("privacy.preset = internal")
+    assert "OFF  the coordinator sees only a sum" in told
+    (home / "site.toml").write_text(f'{settings}\n[privacy]\npreset = "customer-data"\n')
+    assert start(["privacy", "explain", str(home)]) == 2
+    refused = capsys.readouterr().err
+    assert "needs aggregate.secure = true, got false: agree on it with all sites" in refused

@@ -2,6 +2,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fedse.agent.policy import BeatingPolicy, Dialogue, Reply, ScriptedPolicy
 from fedse.envs.base import Step
@@ -123,6 +125,39 @@ def test_games_of_a_group_are_the_same_game_and_as_many_as_asked_for(group: int)
     """The chosen tasks are those of lone games, each several times; with 1 nothing changes."""
     lone, games = choose_games(TASKS, 12, seed=3), choose_games(TASKS, 12, seed=3, group=group)
     assert games == [lone[place // group] for place in range(12)]
+
+
+ids = st.lists(st.text("abc", min_size=1, max_size=3), min_size=2, max_size=8, unique=True)
+
+
+@given(ids, st.integers(0, 20), st.sampled_from([1, 2, 3]), st.integers(0, 5), st.data())
+def test_a_task_drawn_apart_decides_about_no_game_of_another(
+    names: list[str], count: int, group: int, seed: int, data: st.DataObject
+):
+    tasks = [Task(env="coin", id=name, split="train") for name in names]
+    gone = data.draw(st.sampled_from(tasks))
+    rest = [task for task in data.draw(st.permutations(tasks)) if task != gone]
+    how = {"seed": seed, "group": group, "apart": True}
+    with_it, without = (Counter(choose_games(t, count, **how)) for t in (tasks, rest))
+    others = Counter({game: n for game, n in with_it.items() if game.task != gone})
+    # A group that the count cuts off may be whole in one and not in the other.
+    cut = count % group
+    assert (others - without).total() <= cut
+    assert with_it.total() == without.total() == count
+
+
+def test_games_drawn_apart_pass_over_all_tasks_before_repeating_one():
+    games = choose_games(TASKS, 12, seed=3, apart=True)
+    assert len({g.task.id for g in games[:5]}) == len({g.task.id for g in games[5:10]}) == 5
+    assert len({g.seed for g in games}) == 12
+    assert games != choose_games(TASKS, 12, seed=3)
+    assert {g.record for g in choose_games(TASKS, 12, seed=3, apart=True, record="r")} == {"r"}
+
+
+def test_without_noise_games_are_the_ones_that_they_always_were():
+    told = [(g.task.id[-1], g.seed % 1000) for g in choose_games(TASKS, 7, seed=3)]
+    first = [("1", 775), ("4", 634), ("3", 106), ("2", 540), ("0", 545)]
+    assert told == [*first, ("4", 175), ("0", 307)]
 
 
 def test_demonstrations_are_successes_of_round_zero():

@@ -16,8 +16,8 @@ from fedse.method.evaluate import client_eval
 from fedse.method.rollout import Game
 from fedse.method.rounds import client_round
 from fedse.method.site import Site
-from fedse.testing import open_toy_site, toy_adapter, toy_spec
-from fedse.types import Adapter, Fitted, Trajectory
+from fedse.testing import CoinWorld, open_toy_site, toy_adapter, toy_spec
+from fedse.types import Adapter, Fitted, Split, Task, Trajectory
 
 CURRENT = toy_adapter(toy_spec(), 1)
 CLIENTS = tuple(ClientSection(name=name, env="fedse.testing:CoinWorld") for name in ("a", "b"))
@@ -109,3 +109,31 @@ def test_who_has_nothing_to_learn_from_is_not_trained_and_has_no_vote(tmp_path: 
     watched = Watched(tmp_path, idle)
     assert watched.round(1) is None
     assert watched.fits == []
+
+
+class Shorter(CoinWorld):
+    """Lacks the first of its tasks."""
+
+    def tasks(self, split: Split) -> Sequence[Task]:
+        return super().tasks(split)[1:]
+
+
+def test_where_noise_hides_a_unit_no_task_decides_about_the_games_of_others(tmp_path: Path):
+    """Demonstrations included; without noise a task less shuffles all of them."""
+    changed = {}
+    for noise in (True, False):
+        raw = {"rollout": {"episodes": 8}, "buffer": {"demonstrations": 4}}
+        privacy = {"privacy": {"epsilon": 8.0, "noise": 1.0}} if noise else {}
+        both = []
+        for env in ("Shorter", "CoinWorld"):
+            own = {"env": f"tests.method.test_rounds:{env}", "options": {"tasks": 31}}
+            member = {"name": "a", **own}
+            config = Config.model_validate({**raw, **privacy, "clients": [member]})
+            watched = Watched(tmp_path / f"{noise}-{env}", config)
+            shown = watched.site.buffer.lessons("run", 0)
+            watched.round(1)
+            both.append({*watched.games[-1], *(Game(one.task, one.seed) for one in shown)})
+        changed[noise] = len(both[0] - both[1])
+    # Another task takes the place of one game and of one demonstration at most.
+    assert changed[True] <= 2
+    assert changed[False] > 6

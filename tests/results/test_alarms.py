@@ -5,8 +5,15 @@ from typing import Any
 import pytest
 
 from fedse.committed import Exclusion, RoundResult
+from fedse.config.privacy import PrivacySection
 from fedse.config.schema import Config
-from fedse.results.alarms import client_alarms, round_alarms, rounds_text, standing_alarms
+from fedse.results.alarms import (
+    client_alarms,
+    clip_alarms,
+    round_alarms,
+    rounds_text,
+    standing_alarms,
+)
 from fedse.types import ClientStats
 
 WELL = ClientStats(played=8, succeeded=3, replies=20, unread=4, cut=2, truncated=1, buffered=5)
@@ -114,3 +121,14 @@ def test_over_a_run_each_is_told_once_with_its_rounds():
     assert standing.rounds == (1, 2, 4)
     assert rounds_text(standing.rounds) == "rounds 1, 2, 4"
     assert [rounds_text(r) for r in ([3], [2, 3, 4])] == ["round 3", "rounds 2 to 4"]
+
+
+def test_noise_for_gradients_that_no_unit_has_is_told_and_what_to_do():
+    shorter = config().model_copy(update={"privacy": PrivacySection(epsilon=8, clip=0.5)})
+    (told,) = clip_alarms(0.42, shorter, "a")
+    assert told.name == "never-clipped"
+    assert told.text.startswith(
+        "a: no episode of this round has a gradient as long as privacy.clip = 0.5, the longest"
+    )
+    assert clip_alarms(0.5, shorter, "a") == clip_alarms(7.0, shorter, "a") == []
+    assert clip_alarms(0.0, shorter, "a") == [], "nothing was learned from"

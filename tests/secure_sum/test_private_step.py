@@ -15,6 +15,7 @@ from fedse.config.private_step import StepSection
 from fedse.config.schema import Config
 from fedse.errors import AdapterRejected
 from fedse.privacy.accountant import Charge, epsilon_of, noise_for
+from fedse.privacy.ratio import honest_left
 from fedse.secure_sum.fixed_point import LARGEST
 from fedse.secure_sum.private_step import (
     FLOATS,
@@ -61,7 +62,7 @@ row = st.lists(st.floats(-1e3, 1e3, allow_nan=False), min_size=4, max_size=4)
 )
 def test_noise_is_for_the_honest_that_must_be_left(members: int, honest: int):
     """As many as answer, by the threshold of the sum, without as many as may be corrupt."""
-    assert StepForm(1.0, 1, 1.0, members).honest == honest
+    assert honest_left(members) == honest
     clients = [{"name": f"c{i}", "env": "maze"} for i in range(members)]
     terms = sum_terms(Config(clients=clients), round=1, adapter="", size=1)
     assert terms.threshold - (math.ceil(members / 3) - 1) == honest
@@ -69,13 +70,13 @@ def test_noise_is_for_the_honest_that_must_be_left(members: int, honest: int):
 
 @given(form=forms)
 def test_shares_of_the_honest_have_all_of_the_noise_and_hardly_more(form: StepForm):
-    found = math.sqrt(form.honest) * form.sigma * form.unit
+    found = math.sqrt(honest_left(form.members)) * form.sigma * form.unit
     wanted = form.noise * form.clip
     assert found >= wanted * (1 + 1e-9)
-    assert found <= wanted * FLOATS * (1 + 1e-12) + math.sqrt(form.honest) * form.unit
+    assert found <= wanted * FLOATS * (1 + 1e-12) + math.sqrt(honest_left(form.members)) * form.unit
     if form.sigma > 1000:
         # Those of one site fewer have not.
-        assert math.sqrt(form.honest - 1) * form.sigma * form.unit < wanted
+        assert math.sqrt(honest_left(form.members) - 1) * form.sigma * form.unit < wanted
 
 
 @given(form=forms)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -339,6 +340,22 @@ def test_a_site_with_nothing_to_learn_from_votes_like_any_other(tmp_path: Path):
     assert len(site.buffer) == 0
     assert reply.adapter is not None
     assert len(charges(site)) == 1
+
+
+def test_how_long_gradients_were_is_told_at_home_and_nowhere_else(tmp_path: Path):
+    told, site = list[tuple[str, dict[str, Any]]](), opened(tmp_path)
+    long = iter([0.4, 1.5])
+    watched = replace(site, fit=lambda *given: site.fit(*given)._replace(longest=next(long)))
+    replies = []
+    for round in (1, 2):
+        data = toy_adapter(SPEC, round).to_bytes()
+        emit = lambda event, /, **facts: told.append((event, facts))  # noqa: E731
+        replies.append(serve(request_for(round), data, watched, CONFIG, emit=emit))
+    (alarm,) = [facts for event, facts in told if event == "site.alarm"]
+    assert (alarm["round"], alarm["alarm"]) == (1, "never-clipped")
+    assert "0.4" in alarm["text"]
+    assert replies[0].stats == replies[1].stats
+    assert replies[0].fault == Fault.NONE
 
 
 def test_of_the_numbers_only_those_of_held_out_games_leave(tmp_path: Path):

@@ -16,24 +16,30 @@ from hypothesis import strategies as st
 
 from fedse.adapters.base import initial_adapter
 from fedse.agent.policy import Dialogue, ScriptedPolicy
+from fedse.audit.verdict import AuditRules
+from fedse.config.file import parse_config
 from fedse.config.judging import SplitsSection
+from fedse.config.presets import PRESETS
 from fedse.config.schema import Config
 from fedse.errors import ConfigError, EnvError, FedSEError, WireError
 from fedse.faults import Fault
 from fedse.method.site import Site
 from fedse.protocol import Question, SiteReply
 from fedse.site.answer import answer, serve
+from fedse.site.door import follow_rules
 from fedse.site.rules import (
     VETO_DROP,
     RuleRefusal,
     SiteRules,
     first_rules,
+    in_force,
     read_rules,
     require_allowed,
     set_pause,
     write_rules,
 )
 from fedse.site.served import ServedSites
+from fedse.site.steps import Asked
 from fedse.site.worker import exchange
 from fedse.testing import open_toy_site, toy_adapter, toy_spec
 from fedse.types import Adapter, ClientStats, Fitted, Trajectory
@@ -582,3 +588,42 @@ def test_refusals_are_errors_of_the_tree_with_a_next_step(bench: Bench):
     error = RuleRefusal(Fault.TOO_MANY_BYTES, "an adapter has too many bytes")
     assert isinstance(error, FedSEError)
     assert "policy.toml" in error.hint
+
+
+audits = st.builds(
+    AuditRules,
+    every=st.integers(0, 30),
+    max_auc=st.floats(0, 1),
+    max_tpr=st.floats(0, 1),
+    max_bits=st.floats(0, 12),
+)
+
+
+@given(audits)
+def test_a_policy_only_tightens_the_audit_of_a_preset(own: AuditRules):
+    members = "".join(f'\n[[clients]]\nname = "{name}"\nenv = "maze"\n' for name in "abc")
+    patients = parse_config(f'[privacy]\npreset = "patient-data"\n{members}', "file")
+    customers = parse_config(f'[privacy]\npreset = "customer-data"\n{members}', "file")
+    rules = SiteRules(experiments=("run",), max_rounds=1, max_bytes_up=1, audit=own)
+    found, least = in_force(rules, patients).audit, PRESETS["patient-data"].audit
+    assert 0 < found.every <= min(least["every"], own.every or 99)
+    for limit in ("max_auc", "max_tpr", "max_bits"):
+        assert getattr(found, limit) == min(least[limit], getattr(own, limit))
+    assert (found.shadows, found.min_episodes) == (own.shadows, own.min_episodes)
+    assert in_force(rules, customers) == rules
+
+
+def test_the_audit_of_a_preset_is_in_force_when_a_question_comes(bench: Bench):
+    seen: list[AuditRules | None] = []
+
+    def rest(asked: Asked) -> SiteReply:
+        seen.append(asked.audit)
+        return SiteReply(ClientStats())
+
+    for preset in (None, "patient-data"):
+        privacy = CONFIG.privacy.model_copy(update={"preset": preset})
+        config = CONFIG.model_copy(update={"privacy": privacy})
+        request = request_for(bench.adapter(8))
+        asked = Asked(request, b"", bench.site, config, silent, policy=bench.policy)
+        follow_rules(asked, rest)
+    assert [audit.every for audit in seen if audit] == [0, 10]

@@ -26,8 +26,8 @@ from fedse.train.batch import Lesson, learned_tokens, make_batch
 from fedse.train.lora import load_adapter, trainer_for
 from fedse.train.optimise import accumulate, batch_loss, trainable
 from fedse.train.private_steps import normals, private_steps, sampled, uniforms
-from fedse.train.unit_gradients import clipped_sum, shortened, unit_gradients
-from fedse.types import Adapter
+from fedse.train.unit_gradients import clipped_sum, longest_of, shortened, unit_gradients
+from fedse.types import Adapter, Fitted
 
 PATH = base_path("tiny")
 SPEC = adapter_spec("tiny", rank=4, alpha=8, targets=("all-linear",))
@@ -92,7 +92,8 @@ def assert_close(one: Tensor, other: Tensor) -> None:
 @pytest.mark.parametrize("max_tokens", [None, 45])
 def test_the_fast_way_is_the_slow_one(clip: float, max_tokens: int | None):
     model = ready()
-    total, loss = clipped_sum(model, UNITS, TrainerSection(max_tokens=max_tokens), clip=clip)
+    place = TrainerSection(max_tokens=max_tokens)
+    total, loss, _ = clipped_sum(model, UNITS, place, clip=clip)
     assert_close(total, exact(model, UNITS, clip))
     assert loss > 0
     assert all(p.grad is None for p in trainable(model))
@@ -103,7 +104,7 @@ def test_activations_that_are_computed_again_change_nothing():
     model.gradient_checkpointing_enable({"use_reentrant": False})
     model.train()
     try:
-        again, _ = clipped_sum(model, UNITS, PLACE, clip=1.0)
+        again, *_ = clipped_sum(model, UNITS, PLACE, clip=1.0)
     finally:
         model.eval()
         model.gradient_checkpointing_disable()
@@ -117,7 +118,7 @@ def test_without_clipping_the_sum_over_all_units_is_the_plain_gradient():
     accumulate(model, [alike], of=learned_tokens(alike), device="cpu")
     plain = torch.cat([p.grad.flatten() for p in trainable(model)]).double()
     model.zero_grad()
-    total, _ = clipped_sum(model, [alike[:1], alike[1:3], alike[3:]], PLACE, clip=HUGE)
+    total, *_ = clipped_sum(model, [alike[:1], alike[1:3], alike[3:]], PLACE, clip=HUGE)
     assert_close(total / 4, plain)
 
 
@@ -127,7 +128,7 @@ def test_a_factor_that_rests_has_no_part_in_the_norm():
         if ".lora_A." in name:
             parameter.requires_grad_(False)
     try:
-        total, _ = clipped_sum(model, UNITS, PLACE, clip=0.5)
+        total, *_ = clipped_sum(model, UNITS, PLACE, clip=0.5)
         assert_close(total, exact(model, UNITS, 0.5))
     finally:
         for name, parameter in model.named_parameters():
@@ -146,6 +147,21 @@ def test_no_unit_counts_for_more_than_the_clip(rows: list[list[float]], clip: fl
     found = shortened(torch.tensor(rows, dtype=torch.float32), clip)
     assert bool(torch.isfinite(found).all())
     assert float(found.norm(dim=1).max()) <= clip * (1 + 1e-12)
+
+
+@given(rows=st.lists(st.lists(numbers, min_size=3, max_size=3), max_size=5))
+def test_the_longest_is_that_of_the_finite_ones_whatever_the_clip(rows: list[list[float]]):
+    found = longest_of(torch.tensor(rows, dtype=torch.float32).reshape(-1, 3))
+    finite = [math.hypot(*row) for row in rows if all(map(math.isfinite, row))]
+    assert found == pytest.approx(max(finite, default=0.0))
+
+
+def test_how_long_gradients_were_is_told_before_they_are_shortened():
+    model = ready()
+    together = clipped_sum(model, UNITS, PLACE, clip=1e-3)
+    slow = [float(exact(model, [unit], HUGE).norm()) for unit in UNITS]
+    assert together.longest == pytest.approx(max(slow), rel=1e-4)
+    assert clipped_sum(model, [], PLACE, clip=1.0).longest == 0
 
 
 def test_a_short_gradient_stays_as_it_is_and_a_long_one_keeps_its_direction():
@@ -170,8 +186,8 @@ lessons = st.builds(
 )
 def test_a_unit_more_or_less_changes_the_sum_by_no_more_than_the_clip(units, clip):
     model = ready()
-    (all_of_them, _), (one_less, _) = (
-        clipped_sum(model, given, PLACE, clip=clip) for given in (units, units[1:])
+    all_of_them, one_less = (
+        clipped_sum(model, given, PLACE, clip=clip).total for given in (units, units[1:])
     )
     # The bits of a gradient may depend on who is in the same batch.
     assert float((all_of_them - one_less).norm()) <= clip * (1 + 1e-4)
@@ -196,8 +212,11 @@ def course(**changes: object) -> PrivateCourse:
 
 
 def fitted(**changes: object) -> np.ndarray:
-    trainer = trainer_for(PATH, SPEC, PLACE)
-    made = trainer.fit(
+    return fit(**changes).adapter.vector
+
+
+def fit(**changes: object) -> Fitted:
+    return trainer_for(PATH, SPEC, PLACE).fit(
         adapter(),
         LESSONS,
         settings=TrainSection(lr=1e-3),
@@ -205,7 +224,6 @@ def fitted(**changes: object) -> np.ndarray:
         seed=1,
         course=Course(private=course(**changes)),
     )
-    return made.adapter.vector
 
 
 def test_the_same_secret_gives_the_same_bits_and_another_one_others():
@@ -233,7 +251,15 @@ def test_there_are_as_many_steps_as_planned_even_without_a_unit():
     )
     assert made.steps == 4
     assert made.tokens == 0
+    assert made.longest == 0
     assert made.adapter.digest != adapter().digest
+
+
+def test_the_longest_gradient_of_all_steps_is_known():
+    """All units, and steps of almost no length, so that every step has the same gradients."""
+    slow = [float(exact(ready(), [[one]], HUGE).norm()) for one in LESSONS]
+    made = fit(rate=1.0, noise=1e-9, clip=1e-9)
+    assert made.longest == pytest.approx(max(slow), rel=0.2)
 
 
 def test_several_processes_are_refused():

@@ -28,6 +28,7 @@ _STAGES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "site.vetoed": lambda f: "vetoed the adapter, no vote",
     "site.spent": lambda f: "the privacy budget is spent, no vote",
     "site.withheld": lambda f: "the audit held the answer back, no vote",
+    "site.alarm": lambda f: f"ALARM {f['text']}; next: {f['next']}",
 }
 # Shown, but not worth a line each.
 _PROGRESS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {

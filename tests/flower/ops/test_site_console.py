@@ -73,6 +73,12 @@ def test_why_the_server_is_not_reached_is_told_once_and_only_if_it_lasts(console
     assert console.new() == [f"connected to {SERVER}"]
 
 
+def test_an_alarm_of_the_site_itself_is_told_at_the_site(console: Console):
+    console.new()
+    console.emit("site.alarm", round=2, alarm="x", text="no gradient is long", next="look")
+    assert console.new() == ["round 2: ALARM no gradient is long; next: look"]
+
+
 def test_a_log_that_begins_anew_is_followed_and_other_lines_are_left_out(console: Console):
     console.log.write_text('2026 INFO {"event": "site.paused", "round": 4}\n')
     assert console.new() == ["round 4: paused, no vote"]

@@ -1,0 +1,111 @@
+"""Privacy for people who are not experts: one word for what is on, by whose data is learned from.
+
+A preset fills in what a file does not say, and refuses what would loosen it. What all sites agree
+on stands in the agreed settings like any other, so it is in their digest; the rest is each site's
+own, in its site.toml, and nobody else can see or set it. docs/adr/0055 has the reasons.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
+
+PresetName = Literal["internal", "customer-data", "patient-data"]
+Settings = Mapping[str, bool | float | str]
+"""Dotted keys and the least strict values; of a number the largest."""
+
+NOTHING: Settings = MappingProxyType({})
+SUMMED: Settings = {"aggregate.secure": True, "aggregate.clip": "none"}
+FOUND: Settings = {"redact.secrets": True, "redact.personal": True}
+# The one place where a bound for every attack is chosen. Noise at each site is what exists; a
+# private step in the secure sum, with its noise shared, belongs here instead.
+BOUNDED: Settings = {
+    "privacy.epsilon": 8.0,
+    "privacy.delta": 1e-5,
+    "privacy.unit": "subject",
+    "privacy.counts": False,
+}
+
+
+class Preset(NamedTuple):
+    """What one word turns on."""
+
+    about: str
+    """Whose data it is for."""
+    agreed: Settings = NOTHING
+    """What all sites must have in common."""
+    own: Settings = NOTHING
+    """What each site decides for itself."""
+    audit: Mapping[str, float] = MappingProxyType({})
+    """The least strict [audit] that a site's policy.toml counts as."""
+    helps: Settings = NOTHING
+    """Filled in too, because it costs less with the rest; any other value is as private."""
+
+
+PRESETS: Mapping[str, Preset] = {
+    "internal": Preset("own documents, about nobody in particular", own={"redact.secrets": True}),
+    "customer-data": Preset("data of customers and staff", SUMMED, FOUND),
+    "patient-data": Preset(
+        "data whose leak harms a person: patients, clients of a lawyer, children",
+        SUMMED,
+        {**FOUND, **BOUNDED},
+        # Above what was measured of replies with noise, so that it fails where noise does not work.
+        {"every": 10, "max_auc": 0.75, "max_tpr": 0.1, "max_bits": 3.0},
+        {"train.factors": "b"},
+    ),
+}
+
+
+def filled(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """An experiment file with what its preset turns on, where the file says nothing."""
+    privacy, made = raw.get("privacy"), dict(raw)
+    name = privacy.get("preset") if isinstance(privacy, dict) else None
+    preset = PRESETS.get(name) if isinstance(name, str) else None
+    if preset is None:
+        return made
+    for key, value in {**preset.agreed, **preset.own, **preset.helps}.items():
+        section, _, setting = key.partition(".")
+        said = made.get(section, {})
+        if isinstance(said, dict):
+            made[section] = {setting: value, **said}
+    return made
+
+
+def loosened(config: Any) -> Iterator[str]:
+    """What of a `Config` is looser than its preset; the schema imports this module."""
+    name = config.privacy.preset
+    if name is None:
+        return
+    preset = PRESETS[name]
+    for key, value in {**preset.agreed, **preset.own}.items():
+        section, _, setting = key.partition(".")
+        found = getattr(getattr(config, section), setting)
+        if not _as_strict(found, value):
+            how = "agree on it with all sites" if key in preset.agreed else "remove that line"
+            yield (
+                f'privacy.preset = "{name}" needs {written(key, value)}, got {_toml(found)}: '
+                f"{how}, or choose another preset (fedse privacy explain)"
+            )
+
+
+def written(key: str, value: bool | float | str) -> str:
+    """A setting of a preset, as a file has it."""
+    return f"{key} = {_toml(value)}{' or less' if _is_number(value) else ''}"
+
+
+def _as_strict(found: Any, value: bool | float | str) -> bool:
+    if _is_number(value):
+        return found is not None and bool(found <= value)
+    return bool(found == value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _toml(value: Any) -> str:
+    if value is None:
+        return "unset"
+    if _is_number(value):
+        return f"{value:g}"
+    return json.dumps(value)
