@@ -16,6 +16,7 @@ needs("flwr", "cryptography", "Crypto")
 from flwr.app import Message
 
 from fedse.config.methods import with_settings
+from fedse.config.schema import Config
 from fedse.drivers.loop import federate
 from fedse.drivers.run import run_local
 from fedse.drivers.stages import introduce
@@ -28,6 +29,7 @@ from fedse.site.served import ServedSites
 from fedse.site.worker import largest_body, parse_question
 from fedse.store.run import Run
 from fedse.testing import open_toy_site
+from tests.toys.disturbed import known_noise
 from tests.toys.federation import NAMES, SPEC, toy_config
 
 pytestmark = pytest.mark.usefixtures("task_identity")
@@ -55,10 +57,12 @@ SIZES = Sizes(SPEC.nbytes, len(NAMES))
 class SiteGrid:
     """Every message is answered by the site it is for, as its worker would, when it is pushed."""
 
-    def __init__(self, path: Path, answers: Callable[[str, str], bool]) -> None:
-        self._answers = answers
+    def __init__(
+        self, path: Path, answers: Callable[[str, str], bool], config: Config = CONFIG
+    ) -> None:
+        self._answers, self._config = answers, config
         self.sites = ServedSites(
-            CONFIG, NAMES, lambda n: open_toy_site(CONFIG, n, path / n, clock=time.time)
+            config, NAMES, lambda n: open_toy_site(config, n, path / n, clock=time.time)
         )
         self._replies: dict[str, Message] = {}
         self._sent = 0
@@ -87,16 +91,19 @@ class SiteGrid:
         assert len(data) <= largest_body(frame, self.sites)
         name, question = parse_question(frame, self.sites)
         site = self.sites.site(name)
-        reply = answer(question, data, site, CONFIG, policy=None, emit=lambda *_, **__: None)
+        config, silent = self._config, lambda *_, **__: None
+        reply = answer(question, data, site, config, policy=None, emit=silent)
         assert len(reply.adapter or b"") <= KINDS[question.kind].up(SIZES)
         return Message(reply_content(reply._replace(client=place), salt=5), reply_to=message)
 
 
-def federated(path: Path, answers: Callable[[str, str], bool] = lambda *_: True) -> Run:
+def federated(
+    path: Path, answers: Callable[[str, str], bool] = lambda *_: True, config: Config = CONFIG
+) -> Run:
     homes = {name: path / "homes" / name for name in NAMES}
-    run = Run(path / "run", CONFIG, SPEC, clock=time.time)
-    introduce(CONFIG, run.path, homes)
-    grid = SiteGrid(path / "homes", answers)
+    run = Run(path / "run", config, SPEC, clock=time.time)
+    introduce(config, run.path, homes)
+    grid = SiteGrid(path / "homes", answers, config)
     with closing(grid.sites):
         federate(run, GridAsk(grid, run, join_seconds=0.0), clock=time.time)
     return run
@@ -113,6 +120,19 @@ def test_over_the_grid_it_is_the_same_adapter_as_here(tmp_path: Path):
     run = federated(tmp_path)
     assert [r.after for r in run.results()] == [r.after for r in here.results()]
     assert [r.voters for r in run.results()] == [NAMES, NAMES]
+
+
+def test_a_private_step_over_the_grid_is_the_same_as_here(tmp_path: Path):
+    """With noise that two runs can have in common."""
+    needs("dp_accounting")
+    steps = {"train.factors": "b", "step.units": 20, "step.noise": 1.0, "privacy.epsilon": 50.0}
+    config = with_settings(CONFIG, steps)
+    with known_noise():
+        here = Run(tmp_path / "here", config, SPEC, clock=time.time)
+        run_local(here, open_site=open_toy_site)
+        run = federated(tmp_path, config=config)
+    assert [r.after for r in run.results()] == [r.after for r in here.results()]
+    assert all(r.after != r.before for r in run.results())
 
 
 def test_a_site_that_falls_silent_in_a_stage_is_left_out(tmp_path: Path):
