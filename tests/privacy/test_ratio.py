@@ -39,7 +39,7 @@ def test_the_arm_with_noise_had_the_ratios_that_were_found():
     assert round(of_mean(published(200), 5), 2) == 0.09
 
 
-def test_one_noise_in_the_sum_of_five_had_a_thirteenth_of_the_noise():
+def test_one_noise_in_a_sum_leaves_what_was_simulated():
     assert round(shared(5, 8.0), 2) == 1.29
     assert round(shared(5, 3.0), 2) == 0.56
     assert round(shared(20, 3.0) / shared(5, 8.0), 2) == round(1 / 0.71, 2)
