@@ -107,7 +107,8 @@ def open_run(path: Path, *, clock: Clock = time.time, observers: Sequence[Observ
     spec = spec_of(config)
     if spec.digest != card.spec_digest:
         raise StoreError(
-            f"run {card.id}: the base model {config.model.base!r} is not the one it was made with",
+            f"run {card.id}: the base model {config.model.base!r} is not the one it was made with, "
+            "as run.json has it",
             hint=f"put it back, or start a new run: fedse run {path}/config.resolved.toml",
         )
     now = _in_force(path, config)

@@ -142,7 +142,9 @@ def test_without_noise_a_step_is_that_of_all_lessons_at_one_place(seed: int, sit
 
 
 def test_momentum_is_that_of_stochastic_descent():
-    torch = pytest.importorskip("torch")
+    needs("torch")
+    import torch
+
     step = StepSection(units=1000, clip=0.1, lr=0.5, momentum=0.75, noise=1.0)
     theirs = torch.nn.Parameter(torch.zeros(40, dtype=torch.float64))
     optimiser = torch.optim.SGD([theirs], lr=0.5, momentum=0.75)
