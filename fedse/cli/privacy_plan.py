@@ -14,6 +14,7 @@ from fedse.adapters.base import spec_of
 from fedse.aggregate.factors import travelling_spec
 from fedse.cli.display import Json
 from fedse.cli.site_options import opened
+from fedse.config.combinable import LEAST_MEMBERS
 from fedse.config.file import load_config
 from fedse.config.methods import with_settings
 from fedse.config.schema import Config
@@ -30,7 +31,6 @@ from fedse.privacy.measured import (
 )
 from fedse.privacy.plan import planned_noise, planned_steps
 from fedse.privacy.ratio import (
-    LEAST_MEMBERS,
     honest_left,
     in_one_step,
     of_mean,

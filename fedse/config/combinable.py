@@ -56,7 +56,7 @@ def against_free_places(config: ParsedConfig) -> str:
     return reason if config.aggregate.secure else ""
 
 
-def _least_in_sum(members: int) -> int:
+def least_in_sum(members: int) -> int:
     """More than two thirds of the members."""
     return max(2 * members // 3 + 1, LEAST_MEMBERS)
 
@@ -64,7 +64,7 @@ def _least_in_sum(members: int) -> int:
 def _secure(config: ParsedConfig) -> dict[str, bool]:
     """What needs single updates cannot be had where the server sees only their sum."""
     rules, needs = config.aggregate, "aggregate.secure needs"
-    needed = _least_in_sum(len(config.clients))
+    needed = least_in_sum(len(config.clients))
     return {
         f'{needs} aggregate.type = "mean"': rules.type != "mean",
         f'{needs} aggregate.clip = "none": members shorten their own updates to '
@@ -110,7 +110,7 @@ def _with_news(config: ParsedConfig) -> dict[str, bool]:
     """Only the sites with news take part, so these must be enough for what a round does."""
     news, members = config.schedule.news, len(config.clients)
     liars = config.gate.liars if config.gate.episodes else 0
-    summed = _least_in_sum(members) if config.aggregate.secure else 0
+    summed = least_in_sum(members) if config.aggregate.secure else 0
     return {
         f"schedule.news = {news} needs {news} clients or more": news > members,
         f"gate.liars = {liars} needs schedule.news above {2 * liars}, or 0": news <= 2 * liars,

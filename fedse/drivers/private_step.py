@@ -1,29 +1,19 @@
-"""The stage of a private step: the server moves the adapter against the sum of gradients.
+"""What the secure sum of a private step comes to: the adapter, moved against the gradients.
 
 The sum has the noise already, so whatever the server does with it tells no more. What is kept of
 the direction for momentum is stored with the round, like the moments of any other way to merge.
 """
-
-from dataclasses import replace
-from functools import cache
 
 import numpy as np
 
 from fedse.aggregate.factors import learned_part, with_resting_factor
 from fedse.aggregate.validate import load_checked
 from fedse.drivers.round import OpenRound
-from fedse.drivers.secure_merge import Moved, SecureRound
+from fedse.drivers.secure_merge import Moved
 from fedse.secure_sum.combine import SumPlan
 from fedse.secure_sum.fixed_point import Whole
 from fedse.secure_sum.private_step import require_bounded_sum, step_form, take_step
 from fedse.types import Adapter, AdapterSpec
-
-
-def step_in_secret(r: OpenRound) -> OpenRound:
-    """The step of the sum can be had; no single site's part of it is known."""
-    summed = cache(SecureRound(r, stepped).merge)
-    # The settings refuse a gate that would leave votes out.
-    return replace(r, merge=lambda out: summed())
 
 
 def stepped(r: OpenRound, total: Whole, plan: SumPlan, part: AdapterSpec) -> Moved:

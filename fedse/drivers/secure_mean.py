@@ -1,21 +1,11 @@
-"""The stage of a secure sum of updates: the server moves the adapter to their mean."""
-
-from dataclasses import replace
-from functools import cache
+"""What a secure sum of updates comes to: the adapter at their mean."""
 
 from fedse.aggregate.factors import learned_part
 from fedse.drivers.round import OpenRound
-from fedse.drivers.secure_merge import Moved, SecureRound
+from fedse.drivers.secure_merge import Moved
 from fedse.secure_sum.combine import SumPlan
 from fedse.secure_sum.fixed_point import Whole, decode, require_bounded_mean
 from fedse.types import Adapter, AdapterSpec
-
-
-def merge_in_secret(r: OpenRound) -> OpenRound:
-    """The mean of the votes can be had, with all of them only; no single vote is known."""
-    summed = cache(SecureRound(r, mean_of).merge)
-    # The settings refuse a gate that would leave votes out.
-    return replace(r, merge=lambda out: summed())
 
 
 def mean_of(r: OpenRound, total: Whole, plan: SumPlan, part: AdapterSpec) -> Moved:

@@ -8,6 +8,8 @@ next round begins with new keys.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -83,6 +85,16 @@ class Moved(NamedTuple):
 
 FromSum = Callable[[OpenRound, Whole, SumPlan, AdapterSpec], Moved]
 """What the sum of a round comes to, or a rejection of it; the spec is that of what is learned."""
+
+
+def in_secret(from_sum: FromSum) -> Callable[[OpenRound], OpenRound]:
+    """The stage after which what the sum comes to can be had, and no single member's part of it."""
+
+    def merged(r: OpenRound) -> OpenRound:
+        summed = cache(SecureRound(r, from_sum).merge)
+        return replace(r, merge=lambda out: summed())  # no gate with it leaves votes out
+
+    return merged
 
 
 class SecureRound:

@@ -28,16 +28,15 @@ Stage = Callable[[OpenRound], OpenRound]
 def stages_of(config: Config) -> tuple[Stage, ...]:
     """What a round of an experiment with these settings does, in this order."""
     decide = gate if config.gate.episodes else accept
-    collect, merge = collect_votes, merge_votes
+    collect: Stage = collect_votes
+    merge: Stage = merge_votes
     if config.aggregate.secure:
         # Optional packages are imported only where they are really needed.
-        from fedse.drivers.secure_mean import merge_in_secret
+        from fedse.drivers.private_step import stepped
+        from fedse.drivers.secure_mean import mean_of
+        from fedse.drivers.secure_merge import in_secret
 
-        collect, merge = collect_keys, merge_in_secret
-        if config.step.on:
-            from fedse.drivers.private_step import step_in_secret
-
-            merge = step_in_secret
+        collect, merge = collect_keys, in_secret(stepped if config.step.on else mean_of)
     joined = (join_late,) if config.aggregate.late else ()
     return (quarantine, collect, *joined, merge, bound, decide, record_evaluations)
 

@@ -10,10 +10,9 @@ sqrt(k) times the noise.
 from collections.abc import Callable
 from math import sqrt
 
+from fedse.config.combinable import least_in_sum
 from fedse.privacy.accountant import noise_for
 
-LEAST_MEMBERS = 3
-"""Of a secure sum."""
 MOST_SITES = 10_000
 
 
@@ -35,7 +34,7 @@ def of_mean(single: float, sites: int) -> float:
 def honest_left(sites: int) -> int:
     """Of those in a sum, how many are honest at least: more than two thirds of all answer, and
     fewer than a third of all are corrupt."""
-    return max(2 * sites // 3 + 1, LEAST_MEMBERS) - (sites - 1) // 3
+    return least_in_sum(sites) - (sites - 1) // 3
 
 
 def shared_noise(epsilon: float, delta: float, *, sites: int) -> float:

@@ -1,9 +1,8 @@
 """A site's part of a private step: charged before it leaves, once, with one noise only."""
 
-import os
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.needs import needs
+from tests.toys import killed
 
 needs("cryptography", "Crypto", "dp_accounting")
 
@@ -34,7 +34,6 @@ from fedse.secure_sum.private_step import StepForm, encode_step, step_form
 from fedse.site import private_step
 from fedse.site.answer import serve
 from fedse.site.auditing import audit_site
-from fedse.store.database import Database
 from fedse.testing import open_toy_site, toy_adapter, toy_spec
 from fedse.types import ClientStats
 
@@ -277,37 +276,21 @@ def test_nothing_leaves_that_was_made_in_another_way(homes: Path, monkeypatch: p
     assert site.buffer.outbox.newest("toy") is None
 
 
-def _live(homes: Path, die_at: int, *, after: bool) -> None:
-    """Rounds are answered, from the newest one on, unless the kernel kills this process there."""
-    site, execute, count = opened(homes), Database.execute, 0
+def lived(homes: Path, die_at: int = 0, *, after: bool = False) -> tuple[int, int]:
+    """Rounds are answered, from the newest one on, unless the kernel kills the process there."""
 
-    def counted(self: Database, *given: object):
-        nonlocal count
-        count += 1
-        if count == die_at and not after:
-            os.kill(os.getpid(), signal.SIGKILL)
-        done = execute(self, *given)
-        if count == die_at:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return done
+    def begin() -> Callable[[], None]:
+        site = opened(homes)
 
-    Database.execute = counted  # type: ignore[method-assign]
-    for round in range(site.buffer.outbox.newest("toy") or 1, 4):
-        ask(site, round)
-        with (homes / f"left-{round}").open("a") as left:
-            left.write(numbers(site, round).hex() + "\n")
-    (homes / "statements").write_text(str(count))
+        def live() -> None:
+            for round in range(site.buffer.outbox.newest("toy") or 1, 4):
+                ask(site, round)
+                with (homes / f"left-{round}").open("a") as left:
+                    left.write(numbers(site, round).hex() + "\n")
 
+        return live
 
-def lived(homes: Path, die_at: int = 0, *, after: bool = False) -> int:
-    child = os.fork()
-    if not child:
-        try:
-            _live(homes, die_at, after=after)
-            os._exit(0)
-        finally:  # a failure must not go on with pytest's other tests in this process
-            os._exit(1)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return killed.lived(begin, die_at, after=after)
 
 
 def left(homes: Path) -> Sequence[set[str]]:
@@ -324,15 +307,15 @@ def test_wherever_it_is_killed_one_round_has_one_vector_and_one_charge(tmp_path:
         return run.parent
 
     whole, home = place("whole"), place("killed")
-    assert lived(whole) == 0
-    statements = int((whole / "statements").read_text())
+    ended, statements = lived(whole)
+    assert ended == 0
     for number in range(kills):
         at = 1 + (number * statements) // kills
-        assert lived(home, at, after=number % 2 == 0) in (-signal.SIGKILL, 0)
+        assert lived(home, at, after=number % 2 == 0)[0] in (-signal.SIGKILL, 0)
         with closing(opened(home).buffer) as buffer:
             known = {one.round for one in buffer.outbox.privacy.charges()}
         assert {round for round, sent in zip((1, 2, 3), left(home), strict=True) if sent} <= known
-    assert lived(home) == 0
+    assert lived(home)[0] == 0
     with closing(opened(home).buffer) as buffer:
         assert [one.round for one in buffer.outbox.privacy.charges()] == [1, 2, 3]
     assert [len(sent) for sent in left(home)] == [1, 1, 1]

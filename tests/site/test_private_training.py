@@ -1,10 +1,9 @@
 """A site's privacy budget: charged before anything leaves, once, over everything that happens."""
 
 import math
-import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.needs import needs
+from tests.toys import killed
 
 needs("dp_accounting")
 
@@ -37,7 +37,6 @@ from fedse.site.private_training import (
     spent_with,
     units_of,
 )
-from fedse.store.database import Database
 from fedse.store.privacy_journal import PrivacyJournal
 from fedse.testing import CoinWorld, open_toy_site, toy_adapter, toy_spec
 from fedse.types import Adapter, ClientStats, Fitted, Lessons, Task
@@ -447,37 +446,21 @@ def test_an_adapter_that_was_made_in_another_way_does_not_leave(
     assert site.buffer.outbox.newest("toy") is None
 
 
-def _live(home: Path, die_at: int, *, after: bool) -> None:
-    """Three rounds are answered, unless the kernel kills this process at that statement."""
-    site, execute, count = opened(home), Database.execute, 0
+def lived(home: Path, die_at: int = 0, *, after: bool = False) -> tuple[int, int]:
+    """Three rounds are answered, unless the kernel kills the process at that statement."""
 
-    def counted(self: Database, *given: object):
-        nonlocal count
-        count += 1
-        if count == die_at and not after:
-            os.kill(os.getpid(), signal.SIGKILL)
-        done = execute(self, *given)
-        if count == die_at:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return done
+    def begin() -> Callable[[], None]:
+        site = opened(home)
 
-    Database.execute = counted  # type: ignore[method-assign]
-    for round in (1, 2, 3):
-        reply = ask(site, round)
-        with (home / f"left-{round}").open("ab") as left:
-            left.write((reply.adapter or b"") + b"\n--\n")
-    (home / "statements").write_text(str(count))
+        def live() -> None:
+            for round in (1, 2, 3):
+                reply = ask(site, round)
+                with (home / f"left-{round}").open("ab") as left:
+                    left.write((reply.adapter or b"") + b"\n--\n")
 
+        return live
 
-def lived(home: Path, die_at: int = 0, *, after: bool = False) -> int:
-    child = os.fork()
-    if not child:
-        try:
-            _live(home, die_at, after=after)
-            os._exit(0)
-        finally:  # a failure must not go on with pytest's other tests in this process
-            os._exit(1)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return killed.lived(begin, die_at, after=after)
 
 
 def left(home: Path, round: int) -> set[bytes]:
@@ -496,14 +479,14 @@ def journal(home: Path) -> Sequence[Charge]:
 @pytest.mark.parametrize("kills", [5, pytest.param(50, marks=pytest.mark.slow)])
 def test_whenever_it_is_killed_the_journal_knows_what_left(tmp_path: Path, kills: int):
     whole, home = tmp_path / "whole", tmp_path / "killed"
-    assert lived(whole) == 0
-    statements = int((whole / "statements").read_text())
+    ended, statements = lived(whole)
+    assert ended == 0
     spent: dict[int, float] = {}
     for number in range(kills):
         # Points all over the three rounds, each before or after the statement is carried out.
         at = 1 + (number * statements) // kills
         home_now = home / str(number % 4)
-        ended = lived(home_now, at, after=number % 2 == 0)
+        ended, _ = lived(home_now, at, after=number % 2 == 0)
         assert ended in (-signal.SIGKILL, 0)
         known = {charge.round for charge in journal(home_now)}
         assert {round for round in (1, 2, 3) if left(home_now, round)} <= known
@@ -511,7 +494,7 @@ def test_whenever_it_is_killed_the_journal_knows_what_left(tmp_path: Path, kills
         assert now >= spent.get(number % 4, 0.0)
         spent[number % 4] = now
     for name in {str(number % 4) for number in range(kills)}:
-        assert lived(home / name) == 0
+        assert lived(home / name)[0] == 0
         # A fit that was interrupted was made again with the same noise, and cost once.
         assert [charge.round for charge in journal(home / name)] == [1, 2, 3]
         assert all(len(left(home / name, round)) == 1 for round in (1, 2, 3))

@@ -16,6 +16,7 @@ needs("aiohttp", "openai", "langgraph", "langchain_openai")
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
+from fedse_serve.asked import Asked
 from fedse_serve.engine import Engine
 from fedse_serve.gateway import Gateway, Taken, make_app
 from fedse_serve.instant_engine import PROMPT, WORDS, InstantEngine
@@ -187,19 +188,22 @@ def test_an_adapter_that_the_engine_has_lost_is_loaded_again_under_its_digest() 
     asyncio.run(play())
 
 
+def before(engine: Engine, kept: Kept) -> Gateway:
+    """A gateway that asks one adapter of this engine for everything."""
+
+    def serve(asked: Asked) -> Served:
+        return Served(asked.session, "stable", "x")
+
+    return Gateway(engine, kept, serve, {}, clock=lambda: 0.0)
+
+
 def test_an_engine_that_is_gone_is_a_503_that_says_when_to_try_again() -> None:
     async def play() -> None:
         engine, kept = InstantEngine(), Kept()
         async with engine.running() as url:
             behind = Engine(url, lambda digest: None, seconds=5)
         async with behind.open():
-            gateway = Gateway(
-                behind,
-                kept,
-                lambda asked: Served(asked.session, "stable", "x"),
-                {},
-                clock=lambda: 0.0,
-            )
+            gateway = before(behind, kept)
             async with TestClient(TestServer(make_app(gateway))) as client:
                 answer = await client.post("/v1/chat/completions", json=ASKED)
                 told = await answer.json()
@@ -223,13 +227,7 @@ def test_an_engine_that_dies_while_it_is_asked_is_on_record() -> None:
         async with TestServer(app) as dying:
             behind = Engine(str(dying.make_url("")), lambda digest: None, seconds=5)
             async with behind.open():
-                gateway = Gateway(
-                    behind,
-                    kept,
-                    lambda asked: Served(asked.session, "stable", "x"),
-                    {},
-                    clock=lambda: 0.0,
-                )
+                gateway = before(behind, kept)
                 async with TestClient(TestServer(make_app(gateway))) as client:
                     answer = await client.post("/v1/chat/completions", json=ASKED)
         assert answer.status == 503
