@@ -14,7 +14,9 @@ from typing import Any
 
 from aiohttp import web
 
+from fedse_serve.engine import BASE
 from fedse_serve.listening import listening
+from fedse_serve.vllm_routes import vllm_app
 
 WORDS = ("Your ", "order ", "is ", "on ", "its ", "way.")
 PROMPT = list(range(100, 140))
@@ -25,7 +27,7 @@ class InstantEngine:
     """Answers with WORDS, token ids and log-probabilities, as the adapter that is asked for."""
 
     def __init__(
-        self, *, adapters: tuple[str, ...] = ("base",), calls: bool = False, refuses: str = ""
+        self, *, adapters: tuple[str, ...] = (BASE,), calls: bool = False, refuses: str = ""
     ) -> None:
         self.adapters, self.calls, self.refuses = {*adapters}, calls, refuses
         self.bodies: list[dict[str, Any]] = []
@@ -36,25 +38,15 @@ class InstantEngine:
         """The word at which the connection breaks."""
 
     def app(self) -> web.Application:
-        app = web.Application()
-        app.router.add_post("/v1/chat/completions", self._chat)
-        app.router.add_post("/v1/load_lora_adapter", self._load)
-        app.router.add_get("/v1/models", self._models)
-        app.router.add_get("/health", self._health)
-        return app
+        return vllm_app(
+            chat=self._chat, load=self._load, adapters=lambda: sorted(self.adapters), base=BASE
+        )
 
     @asynccontextmanager
     async def running(self, port: int = 0) -> AsyncIterator[str]:
         """The server answers at the address."""
         async with listening(self.app(), port) as url:
             yield url
-
-    async def _health(self, request: web.Request) -> web.Response:
-        return web.Response()
-
-    async def _models(self, request: web.Request) -> web.Response:
-        listed = [{"id": name, "parent": None} for name in sorted(self.adapters)]
-        return web.json_response({"object": "list", "data": listed})
 
     async def _load(self, request: web.Request) -> web.Response:
         given = await request.json()

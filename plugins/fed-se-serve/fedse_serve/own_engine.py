@@ -3,12 +3,14 @@
     python -m fedse_serve.own_engine smollm2-135m --port 8000
 
 It is for small models and a few people at a time: requests that come together are one batch, and an
-answer is streamed when it is whole. Tool calls and required forms are those of fed-se-agents.
+answer is streamed when it is whole. Tool calls and required forms are those of fed-se-agents. If
+FEDSE_ENGINE_KEY is in its environment, every request has to have that key.
 """
 
 import argparse
 import asyncio
 import json
+import os
 import queue
 import secrets
 import threading
@@ -27,6 +29,7 @@ from fedse.agent.hf import HFPolicy, engine_for
 from fedse.agent.policy import Dialogue, Reply
 from fedse.agent.prompt import tokens_so_far
 from fedse.agent.tokens import load_encoder
+from fedse.engine.client import KEY_VARIABLE
 from fedse.method.rollout import Game
 from fedse.seeds import seed_of
 from fedse.types import Adapter, Task
@@ -37,6 +40,7 @@ from fedse_agents.refused import RequestRefused
 from fedse_serve.beginnings import Remembered
 from fedse_serve.engine import BASE
 from fedse_serve.listening import listening
+from fedse_serve.vllm_routes import vllm_app
 
 WINDOW_SECONDS, WINDOW_SHARE = 0.02, 0.1
 """How long the first request of a batch waits for others: so long, or this share of the time that
@@ -78,8 +82,9 @@ def read_adapter(base: str, folder: Path) -> Adapter:
 class OwnEngine:
     """One base model, and the adapters that were loaded by name."""
 
-    def __init__(self, base: str, *, context: int) -> None:
+    def __init__(self, base: str, *, context: int, key: str = "") -> None:
         self._base, self._context, self._path = base, context, base_path(base)
+        self._key = key
         self._encoder = load_encoder(self._path)
         bare = adapter_spec(base, rank=1, alpha=1.0, targets=["q_proj", "v_proj"])
         self._adapters = {BASE: initial_adapter(bare, seed=0)}
@@ -88,12 +93,10 @@ class OwnEngine:
         self._policy = lru_cache(maxsize=4)(self._made_policy)
 
     def app(self) -> web.Application:
-        app = web.Application(client_max_size=8 << 20)
-        app.router.add_post("/v1/chat/completions", self._chat)
-        app.router.add_post("/v1/load_lora_adapter", self._load)
-        app.router.add_get("/v1/models", self._models)
-        app.router.add_get("/health", self._health)
-        return app
+        adapters = self._adapters
+        return vllm_app(
+            chat=self._chat, load=self._load, adapters=lambda: adapters, base=BASE, key=self._key
+        )
 
     @asynccontextmanager
     async def running(self, port: int) -> AsyncIterator[str]:
@@ -106,13 +109,6 @@ class OwnEngine:
         finally:
             self._queue.put(None)
             await asyncio.to_thread(thread.join)
-
-    async def _health(self, request: web.Request) -> web.Response:
-        return web.Response()
-
-    async def _models(self, request: web.Request) -> web.Response:
-        names = [{"id": name, "parent": None if name == BASE else BASE} for name in self._adapters]
-        return web.json_response({"object": "list", "data": names})
 
     async def _load(self, request: web.Request) -> web.Response:
         given = await request.json()
@@ -220,7 +216,8 @@ def _give(future: "asyncio.Future[Reply | None]", reply: Reply | None) -> None:
 
 
 async def _run(base: str, port: int, context: int) -> None:
-    async with OwnEngine(base, context=context).running(port) as url:
+    key = os.environ.get(KEY_VARIABLE, "")
+    async with OwnEngine(base, context=context, key=key).running(port) as url:
         print(f"{base} answers at {url}", flush=True)
         await asyncio.Event().wait()
 

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from fedse.agent.prompt import Encoder
+from fedse.engine.client import KEY_VARIABLE
 from fedse.errors import FedSEError, StoreError
 from fedse.redact.episode import redactor_for
 from fedse.store.buffer_key import seal_for
@@ -87,7 +88,7 @@ class Service:
         self.engine = Engine(
             place.settings.engine,
             self._folder_of,
-            key=environ.get("FEDSE_ENGINE_KEY", ""),
+            key=environ.get(KEY_VARIABLE, ""),
             seconds=TURN_SECONDS,
         )
         self.recorder = RecordingThread(

@@ -24,6 +24,7 @@ from fedse_serve.serving import Served
 ASKED = {"max_tokens": 8, "temperature": 0.0}
 QUESTION = "at 1 1 goal down 2 open up down"
 LOUD = 60.0
+KEYED = {"Authorization": "Bearer sesame"}
 
 
 def shown(text: str) -> dict[str, Any]:
@@ -100,3 +101,24 @@ def test_requests_that_come_together_are_answered_as_if_they_came_alone() -> Non
         return [turn.told.action_ids for turn in turns]
 
     assert asyncio.run(play(True)) == asyncio.run(play(False))
+
+
+def test_every_route_asks_for_the_key_of_the_engine() -> None:
+    async def statuses() -> list[set[int]]:
+        app = OwnEngine("tiny", context=256, key="sesame").app()
+        routes = [
+            (one.method, one.resource.canonical) for one in app.router.routes() if one.resource
+        ]
+        assert len(routes) > 4
+        async with TestClient(TestServer(app)) as client:
+            return [
+                {
+                    (await client.request(method, path, json={}, headers=given)).status
+                    for method, path in routes
+                }
+                for given in ({}, {"Authorization": "Bearer open"}, KEYED)
+            ]
+
+    none, wrong, right = asyncio.run(statuses())
+    assert none == wrong == {401}
+    assert 401 not in right

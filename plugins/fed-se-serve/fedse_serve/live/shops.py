@@ -1,10 +1,12 @@
 """Three shops of the environment `desk`, each with a service, on one engine and one clock."""
 
 import json
+import os
+import secrets
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from random import Random
@@ -14,6 +16,7 @@ from fedse.adapters.base import base_path
 from fedse.agent.tokens import load_encoder
 from fedse.config.redaction import RedactSection
 from fedse.config.storage import StorageSection
+from fedse.engine.client import KEY_VARIABLE
 from fedse.ports import free_ports
 from fedse.seeds import seed_of
 from fedse_serve.live.customers import Thumb, staff_logs
@@ -73,27 +76,40 @@ class Shop(NamedTuple):
     """Thumbs that will come."""
 
 
+class RunningEngine(NamedTuple):
+    url: str
+    environ: Mapping[str, str]
+    """With the key that it asks for."""
+
+
 @contextmanager
-def engine_running(base: str) -> Iterator[str]:
-    """An engine for the base model answers at the address, in a process of its own."""
+def engine_running(base: str) -> Iterator[RunningEngine]:
+    """An engine for the base model answers in a process of its own, to who has its key."""
     (port,) = free_ports(1)
+    environ = {**os.environ, KEY_VARIABLE: secrets.token_urlsafe(24)}
     command = [sys.executable, "-m", "fedse_serve.own_engine", base, "--port", str(port)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environ) as process:
         assert process.stdout is not None
         try:
             process.stdout.readline()  # it says one line when it answers
-            yield f"http://127.0.0.1:{port}"
+            yield RunningEngine(f"http://127.0.0.1:{port}", environ)
         finally:
             process.terminate()
 
 
 async def open_shop(
-    stack: AsyncExitStack, out: Path, name: str, engine: str, base: str, clock: Clock, seed: int
+    stack: AsyncExitStack,
+    out: Path,
+    name: str,
+    engine: RunningEngine,
+    base: str,
+    clock: Clock,
+    seed: int,
 ) -> Shop:
     home = out / name
     (home / "service").mkdir(parents=True)
     site = home / "service" / "site.toml"
-    site.write_text(SETTINGS.format(engine=engine))
+    site.write_text(SETTINGS.format(engine=engine.url))
     random = Random(seed_of(seed, "staff", name))
     logs = staff_logs(name, SHOPS[name], LOGS, random=random)
     (home / "logs.jsonl").write_text("".join(json.dumps(one) + "\n" for one in logs))
@@ -107,6 +123,6 @@ async def open_shop(
         home,
         lambda: None,
     )
-    service = Service(place, encoder=load_encoder(path), clock=clock)
+    service = Service(place, encoder=load_encoder(path), clock=clock, environ=engine.environ)
     url = await stack.enter_async_context(running(service, "127.0.0.1", 0))
     return Shop(name, service, url, [])
