@@ -1,6 +1,7 @@
 """The results page says what the result files say, nothing else."""
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,25 +14,36 @@ from fedse_reproduce.tables import arms_of
 from research import leakage_section
 from research.leakage_section import over_seeds
 from research.make_results_page import page, read
-from research.verdicts import SMALL, as_json, read_measured, readme_table, verdicts, with_table
+from research.verdicts import (
+    SMALL,
+    Verdict,
+    as_json,
+    read_measured,
+    readme_table,
+    verdicts,
+    with_table,
+)
 
 DOCS = Path(__file__).parents[2] / "docs"
 README = (DOCS.parent / "README.md").read_text()
 
 
+@cache
+def rows() -> list[Verdict]:
+    return verdicts(read(), read_measured())
+
+
 def test_the_page_is_made_from_the_result_files():
-    reading, results = (DOCS / "results" / "reading.txt").read_text(), read()
-    rows = verdicts(results, read_measured())
-    assert (DOCS / "results.md").read_text() == page(results, rows, reading)
-    assert (DOCS / "results" / "verdicts.json").read_text() == as_json(rows)
+    reading = (DOCS / "results" / "reading.txt").read_text()
+    assert (DOCS / "results.md").read_text() == page(read(), rows(), reading)
+    assert (DOCS / "results" / "verdicts.json").read_text() == as_json(rows())
 
 
 def test_the_readme_has_the_table_that_the_results_page_begins_with():
     """Made by: python -m research.make_results_page docs"""
-    rows = verdicts(read(), read_measured())
-    assert f"\n\n{readme_table(rows)}\n\n" in README
-    assert with_table(README, rows) == README
-    of_one_model = {row.model for row in rows if row.first_screen} == {SMALL}
+    assert f"\n\n{readme_table(rows())}\n\n" in README
+    assert with_table(README, rows()) == README
+    of_one_model = {row.model for row in rows() if row.first_screen} == {SMALL}
     assert (f"Every figure here is from a model of {SMALL}" in README) == of_one_model
 
 

@@ -1,6 +1,7 @@
 """A row is what the games say, for the pinned tables and for those of any other model."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,7 @@ def case(where: str, *, first_screen: bool = True, against: str = "alone") -> Ca
     )
 
 
+@cache
 def rows() -> list[Verdict]:
     found = read()
     asked = measured(case("a shop; new shops"), case("a shop; its own tasks", first_screen=False))

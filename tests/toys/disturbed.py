@@ -187,16 +187,17 @@ class Played(NamedTuple):
 def play(path: Path, scene: Scene, *, stop: int | None = None) -> Played:
     """The whole run, or until it is killed at the event with that number.
 
-    One without an end is asked to stop after the last of ROUNDS.
+    One without an end is asked to stop after the last of ROUNDS, once more if it was killed there.
     """
-    events, now = list[str](), [0.0]
+    events, now, endless = list[str](), [0.0], scene.config.run.open
 
     def observe(event: str, facts: Mapping[str, Fact]) -> None:
         if len(events) == stop:
             raise Stopped
         events.append(event)
-        if scene.config.run.open and (event, facts.get("round")) == ("round.committed", ROUNDS):
+        if endless and (event, facts.get("round")) == ("round.committed", ROUNDS):
             ask_to_stop(path)
+        assert (event, facts.get("round")) != ("round.started", ROUNDS + 1)
 
     def sleep(seconds: float) -> None:
         now[0] += seconds
@@ -204,6 +205,8 @@ def play(path: Path, scene: Scene, *, stop: int | None = None) -> Played:
     run = Run(path, scene.config, SPEC, clock=lambda: 0.0, observers=[observe])
     # The ledger names the digest of this file; to write it as TOML is a tenth of all a run takes.
     (path / "config.resolved.toml").write_text(scene.config.model_dump_json())
+    if endless and run.committed == ROUNDS:
+        ask_to_stop(path)
     with closing(run), known_noise():
         homes = {name: path / "clients" / name for name in scene.config.members}
         introduce(scene.config, path, homes)
