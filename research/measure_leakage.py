@@ -89,7 +89,9 @@ def games_of(make: Callable[[], Env], count: int, *, seed: int) -> list[Trajecto
 class World:
     """The games of one world, its model, and how it is learned from."""
 
-    def __init__(self, config: Config, client: str, lessons: int, *, seed: int) -> None:
+    def __init__(
+        self, config: Config, client: str, lessons: int, *, seed: int, pools: int = 6
+    ) -> None:
         self.config, self.seed, self._lessons = config, seed, lessons
         self.path, self.spec = base_path(config.model.base), spec_of(config)
         self.encoder: Encoder = load_encoder(self.path)
@@ -97,7 +99,7 @@ class World:
         self.make = partial(make_env, member.env, member.options)
         self.system = self.make().system_prompt
         self.trainer = trainer_for(self.path, self.spec, config.trainer)
-        self.games = games_of(self.make, 6 * lessons, seed=seed)
+        self.games = games_of(self.make, pools * lessons, seed=seed)
         self.start = initial_adapter(self.spec, seed=seed)
 
     def pool(self, site: int) -> list[Trajectory]:

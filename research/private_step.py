@@ -1,14 +1,16 @@
 """What private steps keep of the gain: five sites with 200 lessons each, in held-out games.
 
     python -m research.private_step docs/results/private-step.json --cells runs/private-step
-    python -m research.private_step step.json --cells runs/step --arms steps-8 --seeds 1
+    python -m research.private_step docs/results/private-step-20.json --cells runs/step-20 \
+        --sites 20 --arms before steps steps-3 --seeds 1
 
 Every arm and seed is a file in the folder of --cells, and what is there is not measured again.
 `actions` is one round as published, without protection: AdamW, two passes, the mean of the sites.
 The other arms take full-batch steps as sites and server do with [step]: the same functions, without
 the transport and the masks, which cancel. `steps` has no noise; `steps-8` has as much as keeps all
-steps together within an epsilon of 8, against the server and one of five sites, while another one
-is away. All five are in the sum, so its noise is longer than that by a factor of 1.29.
+steps together within an epsilon of 8, against the server and the sites that may be corrupt, while
+as many are away as may be: one and one of five. All are in the sum here, so its noise is longer
+than that, by a factor of 1.29 for five sites.
 """
 
 import argparse
@@ -51,18 +53,18 @@ Facts = dict[str, Any]
 
 
 class Federation:
-    """Five sites with lessons of their own, and the adapter they have in common."""
+    """Sites with lessons of their own, and the adapter they have in common."""
 
-    def __init__(self, world: World, folder: Path) -> None:
+    def __init__(self, world: World, folder: Path, sites: int = SITES) -> None:
         self.world = world
         arm = ARMS[PUBLISHED]
         redact = redaction(arm, folder, world.encoder)
         self.pools = [
             [redact(world.tokenized(arm, lesson)) for lesson in world.pool(site)]
-            for site in range(SITES)
+            for site in range(sites)
         ]
         # No site has them: what is left of the games.
-        self.held_out = [redact(world.tokenized(arm, one)) for one in world.pool(SITES)]
+        self.held_out = [redact(world.tokenized(arm, one)) for one in world.pool(sites)]
         learned = world.config.model_copy(update={"train": TrainSection(factors="b")})
         self.part: AdapterSpec = travelling_spec(world.spec, learned)
 
@@ -74,7 +76,9 @@ class Federation:
 
     def loss(self, at: Adapter) -> float:
         """On lessons that no site has."""
-        return round(self.gradient(at, self.held_out, StepForm(1.0, 1, 0.0, SITES)).loss, 4)
+        return round(
+            self.gradient(at, self.held_out, StepForm(1.0, 1, 0.0, len(self.pools))).loss, 4
+        )
 
     def walked(self, form: StepForm, steps: int) -> tuple[Adapter, list[Facts]]:
         """The adapter after so many private steps, and what is known of each."""
@@ -91,7 +95,7 @@ class Federation:
             start = learned_part(at, self.part).vector
             end, velocity = take_step(start, velocity, total, form, RULE)
             at = whole(Adapter(self.part, end), at)
-            plain = sum(one.total for one in found) * (form.unit / (form.clip * RULE.units))
+            plain = sum(one.total for one in found) * (form.unit / (form.clip * form.units))
             told.append(
                 {
                     "loss": round(float(np.mean([one.loss for one in found])), 4),
@@ -127,10 +131,11 @@ def cell(name: str, federation: Federation, steps: int, games: int) -> Facts:
     else:
         epsilon = STEPS[name]
         noise = 0.0 if epsilon is None else noise_for(epsilon, DELTA, rate=1.0, steps=steps)
-        form = StepForm(RULE.clip, RULE.units, noise, SITES)
+        sites = len(federation.pools)
+        form = StepForm(RULE.clip, RULE.units * sites // SITES, noise, sites)
         adapter, facts["steps"] = federation.walked(form, steps)
         facts |= {"epsilon": epsilon, "noise": noise, "honest": honest_left(form.members)}
-        facts["noise of a step"] = round(form.spread * federation.part.size**0.5 / RULE.units, 4)
+        facts["noise of a step"] = round(form.spread * federation.part.size**0.5 / form.units, 4)
     learning = round(time.process_time() - began, 1)
     facts |= {"arm": name, "seed": world.seed, "held-out loss": federation.loss(adapter)}
     return {**facts, "won": won(world, adapter, games), "cpu_seconds": learning}
@@ -168,9 +173,10 @@ def measure(given: argparse.Namespace, settings: Mapping[str, Any]) -> None:
             if file.is_file() and json.loads(file.read_text())["settings"] == settings:
                 continue
             if federation is None:
-                world = World(config, "textcraft", given.lessons, seed=seed)
+                pools = given.sites + 1
+                world = World(config, "textcraft", given.lessons, seed=seed, pools=pools)
                 with TemporaryDirectory() as folder:
-                    federation = Federation(world, Path(folder))
+                    federation = Federation(world, Path(folder), given.sites)
             made = {"settings": settings, **cell(name, federation, given.steps, given.games)}
             _write(file, made)
             shown = ("held-out loss", "won", "cpu_seconds")
@@ -189,12 +195,13 @@ def main() -> None:
     parser.add_argument("--cells", type=Path, required=True, help="a folder for finished parts")
     parser.add_argument("--arms", nargs="+", default=ORDER[:4], choices=ORDER)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--sites", type=int, default=SITES)
     parser.add_argument("--lessons", type=int, default=200)
     parser.add_argument("--steps", type=int, default=36)
     parser.add_argument("--games", type=int, default=200)
     given = parser.parse_args()
     prepare_torch(1)
-    settings = {size: getattr(given, size) for size in ("lessons", "steps", "games")}
+    settings = {size: getattr(given, size) for size in ("sites", "lessons", "steps", "games")}
     measure(given, {**settings, "rule": RULE.model_dump(), "delta": DELTA})
 
 

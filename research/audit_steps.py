@@ -1,0 +1,271 @@
+"""What the sums of all private steps of a run give away about the lessons of one site.
+
+    python -m research.audit_steps docs/results/audit-steps.json --seeds 1 2 3
+    python -m research.audit_steps docs/results/audit-steps.json --world maze --seeds 1
+
+Five sites with 200 lessons each, as in research/private_step.py, with noise for an epsilon of 8.
+One site is away in every step, so the noise in the sum is the least that the promise allows. Two
+attackers look at the sums of all steps together:
+
+`knows the others`: the server with a corrupt site, and every lesson but the one it asks about. Its
+score is the exact likelihood ratio, so no attack on these sums does better.
+
+`knows the sum`: the server alone, with lessons of its own from the same world. It takes the sum of
+the unknown lessons as normal, with the mean and the covariance of its own lessons.
+
+Both need inner products only. So besides the noise of the run, noise of the same kind is drawn
+again, and the figures are means over these draws. The control is the first attacker with a tenth of
+the noise: it must find nearly all.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedse.agent.loaded import prepare_torch
+from fedse.aggregate.factors import learned_part
+from fedse.audit.canary import exposure, make_canaries, random_codes, rank_of_first
+from fedse.audit.scores import Scores, auc, auc_estimate, tpr
+from fedse.config.file import load_config
+from fedse.privacy.accountant import Charge, noise_for
+from fedse.privacy.attacks import attack_bounds
+from fedse.secure_sum.private_step import StepForm, encode_step, take_step
+from fedse.seeds import seed_of
+from fedse.store.files import write_whole
+from fedse.train.batch import lesson_of
+from fedse.train.lora import load_adapter
+from fedse.train.optimise import resting_factor, training_mode
+from fedse.train.step_gradient import alike, places_of
+from fedse.train.unit_gradients import shortened, unit_gradients
+from fedse.types import Adapter, Trajectory
+from research.leakage_table import ARMS, CONFIG
+from research.measure_leakage import World
+from research.private_step import DELTA, PUBLISHED, RULE, Federation, secret, whole
+
+Matrix = NDArray[np.float64]
+PRESENT, CORRUPT = (0, 1, 2, 4), 4
+"""Sites in the sum; the last one tells the server all it knows. The audited one is 0."""
+EPSILON = 8.0
+CANARIES, CODES = 4, 64
+DRAWS = 200
+CONTROL = 0.1
+"""Of the noise."""
+
+
+class Evidence:
+    """What the sums say of some hypotheses: a score of each, with noise that is known apart."""
+
+    def __init__(self, count: int) -> None:
+        self.signal, self.half = np.zeros(count), np.zeros(count)
+        self.noise, self.covariance = np.zeros(count), np.zeros((count, count))
+
+    def add(self, rows: Matrix, half: Matrix, signal: Matrix, noise: Matrix) -> None:
+        """One step: `rows` are what the attacker multiplies with what it saw."""
+        self.signal += rows @ signal if signal.ndim == 1 else (rows * signal).sum(axis=1)
+        self.noise += rows @ noise
+        self.half += half
+        self.covariance += rows @ rows.T
+
+    def observed(self) -> Matrix:
+        return self.signal + self.noise - self.half
+
+    def drawn(self, deviation: float, count: int, *, seed: int) -> Matrix:
+        """Scores with other noise, a row per draw."""
+        values, vectors = np.linalg.eigh(self.covariance)
+        root = vectors * np.sqrt(values.clip(0))
+        normal = np.random.default_rng(seed).normal(size=(count, len(self.signal)))
+        drawn: Matrix = self.signal - self.half + deviation * (normal @ root.T)
+        return drawn
+
+
+class Subjects(NamedTuple):
+    """Whose lessons are in the sums, and what is asked about."""
+
+    sites: list[list[Trajectory]]
+    """Of the sites that are there; the audited one begins with the members."""
+    asked: list[Trajectory]
+    """Members, then as many lessons of the same world that no site has."""
+    own: list[Trajectory]
+    """The attacker's."""
+    codes: list[list[Trajectory]]
+    """Every canary with each of its codes, the true one first."""
+
+
+def subjects_of(federation: Federation) -> Subjects:
+    """Members and the others are a random half each of the same lessons."""
+    world, pools = federation.world, federation.pools
+    both = [*pools[0], *federation.held_out]
+    order = np.random.default_rng(seed_of(world.seed, "members")).permutation(len(both))
+    asked = [both[place] for place in order.tolist()]
+    members = asked[: len(asked) // 2]
+    planted = make_canaries(members, "typed", CANARIES, seed=world.seed)
+    codes = []
+    for one in planted:
+        others = random_codes(CODES, seed=seed_of(world.seed, "codes", one.number))
+        texts = [one.code, *(code for code in others if code != one.code)][:CODES]
+        arm = ARMS[PUBLISHED]
+        codes.append([world.tokenized(arm, one.episode(text)) for text in texts])
+    audited = [*members, *(variants[0] for variants in codes)]
+    sites = [audited, *(pools[site] for site in PRESENT[1:])]
+    return Subjects(sites, asked, pools[3], codes)
+
+
+def gradients(
+    federation: Federation, at: Adapter, lessons: Sequence[Trajectory], form: StepForm
+) -> Matrix:
+    """Each lesson's part of the sum, rounded as in a step."""
+    trainer, part = federation.world.trainer, federation.part
+    kept = [lesson_of(lesson, context=federation.world.context) for lesson in lessons]
+    model = trainer.model(at.spec)
+    load_adapter(model, at)
+    found = np.zeros((len(lessons), part.size), dtype=np.float32)
+    with resting_factor(model, "b"), training_mode(model, trainer.place):
+        order = places_of(model, part)
+        for group in alike([(place,) for place in range(len(kept))], kept):
+            units = [[kept[place] for place in unit] for unit in group]
+            rows, _ = unit_gradients(model, units, trainer.place)
+            short = np.trunc((shortened(rows, form.clip)[:, order] / form.unit).numpy())
+            found[[unit[0] for unit in group]] = short * form.unit
+    return found.astype(np.float64)
+
+
+class Seen:
+    """What the two attackers have gathered."""
+
+    def __init__(self, subjects: Subjects) -> None:
+        self.others, self.sum = (Evidence(len(subjects.asked)) for _ in range(2))
+        self.codes = [Evidence(len(variants)) for variants in subjects.codes]
+        self.clipped: list[float] = []
+
+    def step(
+        self,
+        form: StepForm,
+        asked: Matrix,
+        own: Matrix,
+        codes: list[Matrix],
+        sent: Sequence[tuple[Any, Any]],
+    ) -> None:
+        """One step, by each site's sum and its noise."""
+        totals, noises = zip(*sent, strict=True)
+        unit = form.sigma * form.unit
+        self.clipped.append(float((np.linalg.norm(asked, axis=1) > 0.99 * form.clip).mean()))
+        # Who knows the corrupt site takes its noise off.
+        scale = unit**2 * (len(PRESENT) - 1)
+        noise = sum(noises[:-1]) / scale
+        lengths = (asked**2).sum(axis=1) / (2 * scale)
+        inside = asked * (np.arange(len(asked)) < len(asked) // 2)[:, None]
+        self.others.add(asked, lengths, inside / scale, noise)
+        for evidence, rows in zip(self.codes, codes, strict=True):
+            evidence.add(rows, (rows**2).sum(axis=1) / (2 * scale), rows[0] / scale, noise)
+        scale, units = unit**2 * len(PRESENT), len(PRESENT) * len(own)
+        mean, centred = own.mean(axis=0), own - own.mean(axis=0)
+        about = asked - mean
+        inner = centred @ centred.T + np.eye(len(own)) * scale * len(own) / units
+        rows = (about - (about @ centred.T) @ np.linalg.solve(inner, centred)) / scale
+        half = (rows * about).sum(axis=1) / 2
+        self.sum.add(rows, half, sum(totals) - units * mean, sum(noises))
+
+
+def walked(federation: Federation, subjects: Subjects, form: StepForm, steps: int) -> Seen:
+    """What is seen in so many private steps."""
+    at, seen = federation.world.start, Seen(subjects)
+    velocity = np.zeros(federation.part.size, dtype=np.float32)
+    for number in range(1, steps + 1):
+        sums = [federation.gradient(at, lessons, form).total for lessons in subjects.sites]
+        sent = [
+            encode_step(one, form, secret(federation.world.seed, number, site))
+            for site, one in zip(PRESENT, sums, strict=True)
+        ]
+        plain = [one.astype(np.float64) * form.unit for one in sums]
+        noises = [
+            (vector - one.astype(np.uint32)).view(np.int32) * form.unit
+            for vector, one in zip(sent, sums, strict=True)
+        ]
+        asked, own = (gradients(federation, at, x, form) for x in (subjects.asked, subjects.own))
+        codes = [gradients(federation, at, variants, form) for variants in subjects.codes]
+        seen.step(form, asked, own, codes, list(zip(plain, noises, strict=True)))
+        total = np.add.reduce(sent, dtype=np.uint32)
+        start = learned_part(at, federation.part).vector
+        end, velocity = take_step(start, velocity, total, form, RULE)
+        at = whole(Adapter(federation.part, end), at)
+        print("step", number, f"{form.clip} reached by {seen.clipped[-1]:.2f}", flush=True)
+    return seen
+
+
+def parted(scores: Matrix) -> Scores:
+    half = len(scores) // 2
+    return Scores(scores[:half], scores[half:])
+
+
+def found(evidence: Evidence, deviation: float, *, seed: int) -> dict[str, Any]:
+    """An attacker's figures."""
+    drawn = [parted(row) for row in evidence.drawn(deviation, DRAWS, seed=seed)]
+    run = auc_estimate(parted(evidence.observed()), seed=seed)
+    return {
+        "auc": round(float(np.mean([auc(one) for one in drawn])), 4),
+        "found at 1 % false alarms": round(float(np.mean([tpr(one) for one in drawn])), 4),
+        "auc with the noise of the run": [round(x, 3) for x in (run.value, run.low, run.high)],
+    }
+
+
+def audited(federation: Federation, steps: int) -> dict[str, Any]:
+    """One seed's row."""
+    began, seed = time.process_time(), federation.world.seed
+    noise = noise_for(EPSILON, DELTA, rate=1.0, steps=steps)
+    form = StepForm(RULE.clip, RULE.units, noise, 5)
+    seen = walked(federation, subjects_of(federation), form, steps)
+    unit = form.sigma * form.unit
+    # Scores are divided by the variance already, so the noise in them is that much shorter.
+    others = 1 / (unit * np.sqrt(len(PRESENT) - 1))
+    bits = [
+        np.mean([exposure(rank_of_first(-row), CODES) for row in draws])
+        for draws in (one.drawn(others, DRAWS, seed=seed) for one in seen.codes)
+    ]
+    bounds = attack_bounds([Charge("", 0, "episode", 1.0, noise, steps)])
+    return {
+        "seed": seed,
+        "knows the others": found(seen.others, others, seed=seed),
+        "knows the sum": found(seen.sum, unit * np.sqrt(len(PRESENT)), seed=seed),
+        "control": found(seen.others, CONTROL * others, seed=seed)["auc"],
+        "bound": {"auc": round(bounds.auc, 4), "found": round(bounds.found, 4)},
+        "typed secrets": {
+            "bits": round(float(np.mean(bits)), 2),
+            "most": round(float(np.max(bits)), 2),
+            "by chance": round(float(np.mean([exposure(r + 1, CODES) for r in range(CODES)])), 2),
+        },
+        "share at the clip": round(float(np.mean(seen.clipped)), 3),
+        "cpu_seconds": round(time.process_time() - began, 1),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--world", default="textcraft")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--lessons", type=int, default=200)
+    parser.add_argument("--steps", type=int, default=36)
+    given = parser.parse_args()
+    prepare_torch(1)
+    known = json.loads(given.out.read_text()) if given.out.is_file() else []
+    own = {name: getattr(given, name) for name in ("world", "lessons", "steps")}
+    for seed in given.seeds:
+        if any(row.items() >= {**own, "seed": seed}.items() for row in known):
+            continue
+        world = World(load_config(CONFIG), given.world, given.lessons, seed=seed)
+        with TemporaryDirectory() as folder:
+            federation = Federation(world, Path(folder))
+        known.append({**own, **audited(federation, given.steps)})
+        write_whole(given.out, f"{json.dumps(known, indent=1)}\n".encode())
+        print(json.dumps(known[-1], indent=1), flush=True)
+
+
+if __name__ == "__main__":
+    main()
