@@ -141,7 +141,9 @@ class Seen:
 
     def __init__(self, subjects: Subjects) -> None:
         self.others, self.sum = (Evidence(len(subjects.asked)) for _ in range(2))
-        self.codes = [Evidence(len(variants)) for variants in subjects.codes]
+        self.codes, self.sum_codes = (
+            [Evidence(len(variants)) for variants in subjects.codes] for _ in range(2)
+        )
         self.clipped: list[float] = []
 
     def step(
@@ -164,13 +166,25 @@ class Seen:
         self.others.add(asked, lengths, inside / scale, noise)
         for evidence, rows in zip(self.codes, codes, strict=True):
             evidence.add(rows, (rows**2).sum(axis=1) / (2 * scale), rows[0] / scale, noise)
-        scale, units = unit**2 * len(PRESENT), len(PRESENT) * len(own)
-        mean, centred = own.mean(axis=0), own - own.mean(axis=0)
-        about = asked - mean
-        inner = centred @ centred.T + np.eye(len(own)) * scale * len(own) / units
-        rows = (about - (about @ centred.T) @ np.linalg.solve(inner, centred)) / scale
-        half = (rows * about).sum(axis=1) / 2
-        self.sum.add(rows, half, sum(totals) - units * mean, sum(noises))
+        rest = Unknown(own, unit**2 * len(PRESENT), len(PRESENT) * len(own))
+        for evidence, about in zip((self.sum, *self.sum_codes), (asked, *codes), strict=True):
+            evidence.add(*rest.weighed(about), sum(totals) - rest.mean_sum, sum(noises))
+
+
+class Unknown:
+    """The sum of so many unknown lessons and noise, as one who has `own` lessons expects it."""
+
+    def __init__(self, own: Matrix, variance: float, units: int) -> None:
+        self._mean, self._centred = own.mean(axis=0), own - own.mean(axis=0)
+        self._variance, self.mean_sum = variance, units * self._mean
+        inner = self._centred @ self._centred.T + np.eye(len(own)) * variance * len(own) / units
+        self._solved = np.linalg.solve(inner, self._centred)
+
+    def weighed(self, asked: Matrix) -> tuple[Matrix, Matrix]:
+        """What to multiply the sum with, for the likelihood ratio of each lesson, and its half."""
+        about = asked - self._mean
+        rows = (about - (about @ self._centred.T) @ self._solved) / self._variance
+        return rows, (rows * about).sum(axis=1) / 2
 
 
 def walked(federation: Federation, subjects: Subjects, form: StepForm, steps: int) -> Seen:
@@ -215,6 +229,16 @@ def found(evidence: Evidence, deviation: float, *, seed: int) -> dict[str, Any]:
     }
 
 
+def exposed(codes: Sequence[Evidence], deviation: float, *, seed: int) -> float:
+    """How many bits of a planted secret the sums tell, on average."""
+    bits = [
+        exposure(rank_of_first(-row), CODES)
+        for one in codes
+        for row in one.drawn(deviation, DRAWS, seed=seed)
+    ]
+    return round(float(np.mean(bits)), 2)
+
+
 def audited(federation: Federation, steps: int) -> dict[str, Any]:
     """One seed's row."""
     began, seed = time.process_time(), federation.world.seed
@@ -224,20 +248,17 @@ def audited(federation: Federation, steps: int) -> dict[str, Any]:
     unit = form.sigma * form.unit
     # Scores are divided by the variance already, so the noise in them is that much shorter.
     others = 1 / (unit * np.sqrt(len(PRESENT) - 1))
-    bits = [
-        np.mean([exposure(rank_of_first(-row), CODES) for row in draws])
-        for draws in (one.drawn(others, DRAWS, seed=seed) for one in seen.codes)
-    ]
+    sums = unit * np.sqrt(len(PRESENT))
     bounds = attack_bounds([Charge("", 0, "episode", 1.0, noise, steps)])
     return {
         "seed": seed,
         "knows the others": found(seen.others, others, seed=seed),
-        "knows the sum": found(seen.sum, unit * np.sqrt(len(PRESENT)), seed=seed),
+        "knows the sum": found(seen.sum, sums, seed=seed),
         "control": found(seen.others, CONTROL * others, seed=seed)["auc"],
         "bound": {"auc": round(bounds.auc, 4), "found": round(bounds.found, 4)},
-        "typed secrets": {
-            "bits": round(float(np.mean(bits)), 2),
-            "most": round(float(np.max(bits)), 2),
+        "typed secrets, bits": {
+            "knows the others": exposed(seen.codes, others, seed=seed),
+            "knows the sum": exposed(seen.sum_codes, sums, seed=seed),
             "by chance": round(float(np.mean([exposure(r + 1, CODES) for r in range(CODES)])), 2),
         },
         "share at the clip": round(float(np.mean(seen.clipped)), 3),
