@@ -126,9 +126,7 @@ def account(here: Field, rounds: int) -> StepMatrix:
         kills=[timed(here, events, one, POINTS) for one in here.killed()],
         rounds=len(steps),
         answers=sum(map(len, votes.values())),
-        uncommitted=[
-            n for n in range(1, rounds + 1) if (steps.count(n), told.count(n)) != (1, 1)
-        ],
+        uncommitted=[n for n in range(1, rounds + 1) if (steps.count(n), told.count(n)) != (1, 1)],
         charges=[x for site in SITES for x in unequal(here.home(site), votes[site], rounds)],
         uncharged=[
             f"{one['who']} {one['round']} {one['kind']}"
