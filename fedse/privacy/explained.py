@@ -75,11 +75,12 @@ PROTECTIONS: Sequence[Protection] = (
         "abstains",
         "at epsilon 8 an AUC of at most 0.88 in private steps and other full batches, and 0.74 in "
         "20 steps at rate 0.1, for every attack, whatever it knows (fedse privacy budget)",
-        "in 36 private steps of five sites with 200 lessons each, 38 of 200 games with epsilon 8, "
-        "43 without noise, 18 before training, one seed, for 20 times the CPU time of learning; "
-        "where each site has noise of its own all of the gain: 67 of 600 games with epsilon 8, "
-        "118 without noise, 63 before training (fedse privacy plan tells what yours buy)",
-        "38 of 200 games, 43 without noise, 18 before training; 20 times the CPU time of learning",
+        "in 36 private steps of five sites with 200 lessons each, 119 of 600 games with epsilon 8, "
+        "137 without noise, 63 before training, for 14 times the CPU time of learning; where "
+        "each site has noise of its own all of the gain: 67 of 600 games with epsilon 8, 118 "
+        "without noise, 63 before training (fedse privacy plan tells what yours buy)",
+        "119 of 600 games, 137 without noise, 63 before training; 14 times the CPU time of "
+        "learning",
         "results of held-out games; when a site answers; what its owner exports; where sites share "
         "the noise, a third of them or more working with the coordinator",
         "python -m research.private_step docs/results/private-step.json --cells runs/private-step; "
