@@ -50,8 +50,8 @@ def _overview(name: str) -> Iterator[str]:
 def _told(config: Config) -> Iterator[str]:
     name = config.privacy.preset
     yield f"privacy.preset = {name}: {PRESETS[name].about}" if name else "privacy.preset is not set"
-    for part, text in _settings(name):
-        yield f"  {part:<22}{text}"
+    for part, text in _settings(config):
+        yield f"  {part:<22}{text or 'nothing'}"
     for one in PROTECTIONS:
         on = one.on(config)
         yield f"\n{'ON ' if on else 'OFF'}  {one.name}"
@@ -65,7 +65,10 @@ def _told(config: Config) -> Iterator[str]:
     yield from (f"- {line}" for line in NEVER)
 
 
-def _settings(name: str | None) -> Iterator[tuple[str, str]]:
-    parts = ("agreed by all sites", "each site's own", "policy.toml, at least")
-    if name:
-        yield from ((p, t) for p, t in zip(parts, named_settings(PRESETS[name]), strict=True) if t)
+def _settings(config: Config) -> Iterator[tuple[str, str]]:
+    preset = PRESETS.get(config.privacy.preset or "")
+    if preset is not None:
+        agreed, own, audit = named_settings(preset)
+        yield "agreed by all sites", agreed
+        yield "each site's own", own
+        yield "policy.toml, at least", "" if config.step.on else audit

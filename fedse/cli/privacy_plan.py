@@ -24,6 +24,7 @@ from fedse.privacy.measured import (
     ADDED,
     ENOUGH,
     PLENTY,
+    RECORDED,
     STEPPED,
     WHERE,
     gain_at,
@@ -62,6 +63,11 @@ class Forecasts(NamedTuple):
     units: int
     sites: int
     epsilon: float
+    steps: int
+    noise: float
+    """Of each of them, where each site adds its own."""
+    signal: float
+    """Length of the mean shortened gradient / clip."""
     alone: Forecast
     """Noise at each site; one site's update."""
     mean: Forecast
@@ -99,23 +105,31 @@ def plan(
             f"{experiment} sets no privacy.epsilon, so no noise is planned",
             hint=f"fedse privacy plan {experiment} --epsilon 8",
         )
+    if config.run.open and config.privacy.rounds is None:
+        raise ConfigError(
+            f"{experiment} has no end, and sets no privacy.rounds for which the budget must last",
+            hint="set rounds in [privacy]",
+        )
     found = forecast(config, counted, sites or len(config.clients), signal)
     if json:
         print(json_format.dumps(_facts(found)))
     else:
-        print("\n".join(_lines(config, found, signal)))
+        print("\n".join(_lines(config, found, given=signal is not None)))
 
 
 def forecast(config: Config, units: int, sites: int, signal: float | None = None) -> Forecasts:
     """What follows from settings and sizes alone."""
+    # Noise that each site adds is not that of a step, of which it adds a share.
+    config = with_settings(config, {"step.units": 0})
     privacy, whole = config.privacy, spec_of(config)
     own, factor = (
         travelling_spec(whole, config).size,
         travelling_spec(whole, with_settings(config, {"train.factors": "b"})).size,
     )
-    noise = in_one_step(planned_noise(config), rate=privacy.rate, steps=planned_steps(config))
+    steps, noise = planned_steps(config), planned_noise(config)
     agree = signal_at(privacy.clip) if signal is None else signal
-    single = ratio(units, signal=agree, noise=noise, numbers=own)
+    whole_step = in_one_step(noise, rate=privacy.rate, steps=steps)
+    single = ratio(units, signal=agree, noise=whole_step, numbers=own)
     mean = partial(of_mean, single)
     alike = signal_at(min(SMALL_CLIP, privacy.clip)) if signal is None else signal
 
@@ -125,7 +139,7 @@ def forecast(config: Config, units: int, sites: int, signal: float | None = None
 
     summed = _forecast(shared, sites, LEAST_MEMBERS) if sites >= LEAST_MEMBERS else None
     ways = (_forecast(mean, 1), _forecast(mean, sites), summed)
-    return Forecasts(units, sites, privacy.epsilon or 0.0, *ways)
+    return Forecasts(units, sites, privacy.epsilon or 0.0, steps, noise, agree, *ways)
 
 
 def _forecast(at: Callable[[int], float], sites: int, least: int = 1) -> Forecast:
@@ -157,31 +171,38 @@ def _read(experiment: Path, units: int | None) -> tuple[Config, int]:
     return home.config, units
 
 
-def _lines(config: Config, found: Forecasts, signal: float | None) -> Iterator[str]:
+def _lines(config: Config, found: Forecasts, *, given: bool) -> Iterator[str]:
     privacy = config.privacy
     yield (
-        f"budget   epsilon {found.epsilon:g}, delta {privacy.delta:g}, for {planned_steps(config)} "
-        f"steps at rate {privacy.rate:g}: noise {planned_noise(config):g}, clip {privacy.clip:g}"
+        f"budget   epsilon {found.epsilon:g}, delta {privacy.delta:g}, for {found.steps} "
+        f"steps at rate {privacy.rate:g}: noise {found.noise:g}, clip {privacy.clip:g}"
     )
-    agree = signal_at(privacy.clip) if signal is None else signal
-    source = "as given" if signal is not None else f"measured with {WHERE}"
+    source = "as given" if given else f"measured with {WHERE}"
     yield f"units    {found.units} {privacy.unit}s at each of {found.sites} sites"
-    yield f"signal   {agree:.3f} ({source})"
+    yield f"signal   {found.signal:.3f} ({source})"
     yield ""
-    yield "now, [privacy] at each site"
+    yield f"{'' if config.step.on else 'now, '}[privacy] at each site"
     yield f"  one site          {_told(found.alone)}"
     yield f"  mean of {found.sites:<9} {_told(found.mean)}"
     yield f"  enough            {_sites(found.mean)}"
     if found.shared:
         left = honest_left(found.sites)
-        yield f"one noise shared in a secure sum, {left} honest sites left, B only, a small clip"
+        yield (
+            f"one noise shared in a secure sum ([step]), {left} honest sites left, all of the "
+            "budget spent, B only, a small clip"
+        )
         yield f"  sum of {found.sites:<10} {_told(found.shared)}"
         yield f"  enough            {_sites(found.shared)}"
     else:
         yield f"one noise shared in a secure sum: needs {LEAST_MEMBERS} sites or more"
     yield ""
     yield f"Shares of the gain: {WHERE}."
+    (recorded,) = RECORDED
     yield "The smaller is of steps with noise, the larger of noise that is added to the result."
+    yield (
+        f"Steps with noise at R {recorded:g}: docs/results/private-step.json; below that a "
+        "simulation that no command repeats."
+    )
     for what, instead in advice(config):
         yield f"note: {what}; {instead}"
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
+from fedse.config.combinable import USUAL_NOISE
+
 PresetName = Literal["internal", "customer-data", "patient-data"]
 Settings = Mapping[str, bool | float | str]
 """Dotted keys and the least strict values; of a number the largest."""
@@ -17,14 +19,15 @@ Settings = Mapping[str, bool | float | str]
 NOTHING: Settings = MappingProxyType({})
 SUMMED: Settings = {"aggregate.secure": True, "aggregate.clip": "none"}
 FOUND: Settings = {"redact.secrets": True, "redact.personal": True}
-# The one place where a bound for every attack is chosen. Noise at each site is what exists; a
-# private step in the secure sum, with its noise shared, belongs here instead.
+# A bound for every attack, whether sites share the noise or each has its own.
 BOUNDED: Settings = {
     "privacy.epsilon": 8.0,
     "privacy.delta": 1e-5,
     "privacy.unit": "subject",
     "privacy.counts": False,
 }
+# Private steps, as they were measured: five sites with 200 units each, 36 rounds.
+SHARED: Settings = {"train.factors": "b", "step.units": 1000, "step.noise": USUAL_NOISE}
 
 
 class Preset(NamedTuple):
@@ -37,7 +40,8 @@ class Preset(NamedTuple):
     own: Settings = NOTHING
     """What each site decides for itself."""
     audit: Mapping[str, float] = MappingProxyType({})
-    """The least strict [audit] that a site's policy.toml counts as."""
+    """The least strict [audit] that a site's policy.toml counts as; not where sites take private
+    steps, which it cannot judge."""
     helps: Settings = NOTHING
     """Filled in too, because it costs less with the rest; any other value is as private."""
 
@@ -51,7 +55,7 @@ PRESETS: Mapping[str, Preset] = {
         {**FOUND, **BOUNDED},
         # Above what was measured of replies with noise, so that it fails where noise does not work.
         {"every": 10, "max_auc": 0.75, "max_tpr": 0.1, "max_bits": 3.0},
-        {"train.factors": "b"},
+        SHARED,
     ),
 }
 
@@ -66,7 +70,8 @@ def filled(raw: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in {**preset.agreed, **preset.own, **preset.helps}.items():
         section, _, setting = key.partition(".")
         said = made.get(section, {})
-        if isinstance(said, dict):
+        # Noise of steps that are not taken would be another agreement.
+        if isinstance(said, dict) and not (section == "step" and said.get("units") == 0):
             made[section] = {setting: value, **said}
     return made
 
@@ -89,8 +94,13 @@ def loosened(config: Any) -> Iterator[str]:
 
 
 def written(key: str, value: bool | float | str) -> str:
-    """A setting of a preset, as a file has it."""
-    return f"{key} = {_toml(value)}{' or less' if _is_number(value) else ''}"
+    """A setting that a preset demands."""
+    return f"{stated(key, value)}{' or less' if _is_number(value) else ''}"
+
+
+def stated(key: str, value: bool | float | str) -> str:
+    """A setting, as a file has it."""
+    return f"{key} = {_toml(value)}"
 
 
 def _as_strict(found: Any, value: bool | float | str) -> bool:

@@ -92,9 +92,12 @@ def first_rules(config: Config, *, adapter_bytes: int) -> SiteRules:
 
 
 def in_force(rules: SiteRules, config: Config) -> SiteRules:
-    """The site's rules; its audit is no looser than that of its preset, if it has one."""
+    """The site's rules; its audit is no looser than that of its preset, if it has one.
+
+    A private step sends no adapter, which is what an audit judges.
+    """
     preset = PRESETS.get(config.privacy.preset or "")
-    if preset is None or not preset.audit:
+    if preset is None or not preset.audit or config.step.on:
         return rules
     own, least = rules.audit, AuditRules.model_validate(preset.audit)
     rounds = [audit.every for audit in (own, least) if audit.every]

@@ -16,13 +16,25 @@ def told(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return capsys.readouterr().out
 
 
-def test_every_preset_says_what_it_turns_on_and_the_strictest_all_of_it(
+def test_every_preset_says_what_it_turns_on_and_the_strictest_all_that_goes_together(
     capsys: pytest.CaptureFixture[str],
 ):
     assert all(f"\n{name}: " in f"\n{told(capsys)}" for name in PRESETS)
     on = [told(capsys, name).count("\nON   ") for name in PRESETS]
     assert on == sorted(set(on))
-    assert on[-1] == len(PROTECTIONS)
+    assert on[-1] == len(PROTECTIONS) - 1
+    text = told(capsys, "patient-data")
+    assert f"OFF  {PROTECTIONS[-1].name}" in text
+    assert "step.units = 1000, step.noise = 3.61\n" in text
+
+
+def test_noise_of_each_site_goes_with_an_audit(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "my.toml"
+    file.write_text(f'[step]\nunits = 0\n[privacy]\npreset = "patient-data"\n{MEMBERS}')
+    text = told(capsys, str(file))
+    assert text.count("\nON   ") == len(PROTECTIONS)
+    assert "audit.max_auc = 0.75" in text
+    assert "audit.max_auc" not in told(capsys, "patient-data")
 
 
 @pytest.mark.parametrize("name", PRESETS)

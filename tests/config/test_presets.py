@@ -1,6 +1,7 @@
 """A preset fills in what a file does not say, and nothing looser than it gets through."""
 
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from fedse.config.file import dump_config, parse_config
+from fedse.config.file import dump_config, parse_config, with_own_settings
 from fedse.config.methods import with_settings
 from fedse.config.presets import PRESETS, filled, written
 from fedse.config.schema import Config
 from fedse.errors import ConfigError
+from tests.needs import needs
 
 MEMBERS = "".join(f'\n[[clients]]\nname = "{name}"\nenv = "maze"\n' for name in "abcde")
 names = pytest.mark.parametrize("name", PRESETS)
@@ -79,6 +81,35 @@ def test_a_smaller_budget_is_the_sites_own_and_a_larger_one_is_refused(
 
 def test_a_help_may_be_set_to_anything():
     assert read("patient-data", "", "train.factors=both").train.factors == "both"
+    assert read("patient-data", "", "step.units=60").step.units == 60
+
+
+def test_where_no_steps_are_taken_their_noise_is_not_agreed_on():
+    """A site that names the preset later still agrees with the others."""
+    apart = '[aggregate]\nsecure = true\nclip = "none"\n[train]\nfactors = "b"\n'
+    plain = parse_config(f"{apart}{MEMBERS}", "file")
+    named = read("patient-data", apart, "step.units=0")
+    assert named.step == plain.step
+    assert named.agreed_digest() == plain.agreed_digest()
+
+
+def test_a_site_that_names_it_takes_the_steps_that_were_agreed(tmp_path: Path):
+    agreed = read("patient-data", "", "step.units=60", "step.noise=4")
+    own = tmp_path / "site.toml"
+    own.write_text('[privacy]\npreset = "patient-data"\n')
+    for one in (agreed, with_settings(agreed, {"step.units": 0, "step.noise": None})):
+        assert with_own_settings(one, own).step == one.step
+
+
+def test_the_strictest_has_a_bound_that_lasts_for_the_rounds_it_was_measured_in():
+    needs("dp_accounting")
+    from fedse.privacy.accountant import epsilon_of
+    from fedse.privacy.plan import charge_of
+
+    config = read("patient-data", "", "run.rounds=36")
+    charges = [charge_of(config, round, config.train) for round in range(1, 38)]
+    spent = [epsilon_of(charges[:rounds], delta=1e-5) for rounds in (36, 37)]
+    assert spent[0] <= config.privacy.epsilon < spent[1]
 
 
 def test_without_a_preset_a_file_means_what_it_always_did():

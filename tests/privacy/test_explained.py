@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 
 import pytest
 
@@ -64,7 +64,22 @@ def test_what_noise_cost_where_it_was_measured():
     assert f"AUC {plain:.2f} with the default settings" in NEVER[0]
 
 
-@pytest.mark.parametrize(("rate", "steps", "told"), [(0.1, 20, "0.74 in 20"), (1.0, 1, "0.88 in")])
+def test_what_shared_noise_cost():
+    facts = found("private-step")
+    won = facts["summary"]["won"]
+    (made, of), (without, _), (before, _) = won["steps-8"], won["steps"], won["before"]
+    told = f"{without} without noise, {before} before training"
+    assert f"{facts['settings']['steps']} private steps of five sites with " in NOISE.cost
+    assert f"{made} of {of} games with epsilon 8, {told}" in NOISE.cost
+    assert NOISE.price.startswith(f"{made} of {of} games, {told}")
+    cpu = {(row["arm"], row["seed"]): row["cpu_seconds"] for row in facts["rows"]}
+    times = median(cpu["steps-8", seed] / cpu["actions", seed] for seed in (1, 2, 3))
+    assert f"{times:.0f} times the CPU time" in NOISE.price
+
+
+@pytest.mark.parametrize(
+    ("rate", "steps", "told"), [(0.1, 20, "0.74 in 20"), (1.0, 1, "0.88 in private steps")]
+)
 def test_what_noise_bounds(rate: float, steps: int, told: str):
     needs("dp_accounting")
     noise = noise_for(8.0, 1e-5, rate=rate, steps=steps)

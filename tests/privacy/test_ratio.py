@@ -3,6 +3,7 @@
 import json
 from math import sqrt
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,16 @@ from tests.needs import needs
 
 needs("dp_accounting")
 
-from fedse.privacy.measured import ADDED, ENOUGH, SIGNALS, STEPPED, gain_at, signal_at
+from fedse.privacy.measured import (
+    ADDED,
+    ENOUGH,
+    PLENTY,
+    RECORDED,
+    SIGNALS,
+    STEPPED,
+    gain_at,
+    signal_at,
+)
 from fedse.privacy.ratio import honest_left, in_one_step, of_mean, ratio, shared_noise, sites_for
 
 BOTH, ONLY_B = 58_368, 31_744
@@ -92,6 +102,24 @@ def test_what_was_measured_is_what_is_told():
     assert found["numbers"] == {"all": BOTH, "moved": ONLY_B}
 
 
+def test_what_private_steps_kept_is_what_is_told():
+    """R by the rule of the plan, from what is on record of the steps themselves."""
+    rows = json.loads((RESULTS.parent / "private-step.json").read_text())["rows"]
+    of = {(row["arm"], row["seed"]): row for row in rows}
+    found = []
+    for seed in {seed for arm, seed in of if arm == "steps-8"}:
+        before, plain, noisy = (of[arm, seed] for arm in ("before", "steps", "steps-8"))
+        first, steps = noisy["steps"][0]["signal"], len(noisy["steps"])
+        kept, gain = (before["held-out loss"] - one["held-out loss"] for one in (noisy, plain))
+        found.append((first * sqrt(steps) / noisy["noise of a step"], kept / gain))
+    ratios, shares = zip(*found, strict=True)
+    ((told, share),) = RECORDED.items()
+    assert told == pytest.approx(fmean(ratios), abs=0.01)
+    assert share == pytest.approx(fmean(shares), abs=0.01)
+    # The same rule, from sizes and noise alone.
+    assert shared(5, 8.0) == pytest.approx(told, rel=0.05)
+
+
 def test_between_measurements_and_beyond_them():
     assert signal_at(2.0) == pytest.approx(0.0409, abs=3e-4), "measured, but not in the table"
     assert signal_at(0.01) == signal_at(0.05)
@@ -102,3 +130,4 @@ def test_between_measurements_and_beyond_them():
         shares = [gain_at(step / 50, measured) for step in range(150)]
         assert shares == sorted(shares)
     assert gain_at(ENOUGH, ADDED) > 0.9 > gain_at(0.49, STEPPED)
+    assert gain_at(PLENTY, STEPPED) > 0.9

@@ -602,7 +602,8 @@ audits = st.builds(
 @given(audits)
 def test_a_policy_only_tightens_the_audit_of_a_preset(own: AuditRules):
     members = "".join(f'\n[[clients]]\nname = "{name}"\nenv = "maze"\n' for name in "abc")
-    patients = parse_config(f'[privacy]\npreset = "patient-data"\n{members}', "file")
+    given = f'[privacy]\npreset = "patient-data"\n{members}'
+    patients = parse_config(given, "file", ["step.units=0"])
     customers = parse_config(f'[privacy]\npreset = "customer-data"\n{members}', "file")
     rules = SiteRules(experiments=("run",), max_rounds=1, max_bytes_up=1, audit=own)
     found, least = in_force(rules, patients).audit, PRESETS["patient-data"].audit
@@ -611,6 +612,8 @@ def test_a_policy_only_tightens_the_audit_of_a_preset(own: AuditRules):
         assert getattr(found, limit) == min(least[limit], getattr(own, limit))
     assert (found.shadows, found.min_episodes) == (own.shadows, own.min_episodes)
     assert in_force(rules, customers) == rules
+    # No audit can judge a private step, and one that is due would keep every answer back.
+    assert in_force(rules, parse_config(given, "file")) == rules
 
 
 def test_the_audit_of_a_preset_is_in_force_when_a_question_comes(bench: Bench):

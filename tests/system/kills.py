@@ -5,7 +5,7 @@ when its answer is on disk and not yet sent; the server's app dies before it mer
 commits and after. Which site dies where changes from round to round.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from statistics import median
@@ -28,6 +28,7 @@ SERVER_POINTS = {
     "server after commit": "round.committed",
 }
 POINTS = {**CLIENT_POINTS, **SERVER_POINTS}
+"""What each point is called, and at which event it is; the others' are in step_kills.py."""
 SITES = ("alpha", "beta", "gamma")
 ROUND_SECONDS = 240.0
 HELD = SITES[0], "train.started"
@@ -115,11 +116,17 @@ def said(here: Field, event: str, round: int) -> bool:
     return any(e["event"] == event and e.get("round") == round for e in here.events())
 
 
-def order_all(here: Field, times: int) -> None:
+def order_all(
+    here: Field,
+    times: int,
+    clients: Mapping[str, str] = CLIENT_POINTS,
+    server: Mapping[str, str] = SERVER_POINTS,
+) -> None:
+    """Each point is struck once in each of the first `times` rounds."""
     for round in range(1, times + 1):
-        for place, event in enumerate(CLIENT_POINTS.values()):
+        for place, event in enumerate(clients.values()):
             here.order(SITES[(place + round) % len(SITES)], event, round)
-        for event in SERVER_POINTS.values():
+        for event in server.values():
             here.order("server", event, round)
 
 
@@ -157,9 +164,14 @@ def episodes(home: Path) -> set[str]:
         buffer.close()
 
 
-def timed(here: Field, events: list[dict[str, Any]], kill: dict[str, Any]) -> Kill:
+def timed(
+    here: Field,
+    events: list[dict[str, Any]],
+    kill: dict[str, Any],
+    points: Mapping[str, str] = POINTS,
+) -> Kill:
     """How long the federation did without the one that was killed."""
-    point = next(name for name, event in POINTS.items() if event == kill["event"])
+    point = next(name for name, event in points.items() if event == kill["event"])
     when, who = float(kill["time"]), str(kill["who"])
     rounds = [e for e in events if e["event"] == "round.started"]
     own = rounds if who == "server" else worker_events(here, who)
@@ -194,11 +206,17 @@ def added(matrices: Sequence[Matrix]) -> Matrix:
 
 
 def summary(matrix: Matrix) -> dict[str, Any]:
+    """What is to be told of a matrix."""
+    counts = {k: v for k, v in matrix._asdict().items() if k != "kills"}
+    return {"points": costs(matrix.kills), **counts}
+
+
+def costs(kills: Sequence[Kill], points: Mapping[str, str] = POINTS) -> dict[str, dict[str, Any]]:
     """Per point: how many kills, and the seconds until back, median and worst."""
     table = {}
-    for point in POINTS:
-        back = [kill.back for kill in matrix.kills if kill.point == point]
-        commit = [kill.committed for kill in matrix.kills if kill.point == point]
+    for point in points:
+        back = [kill.back for kill in kills if kill.point == point]
+        commit = [kill.committed for kill in kills if kill.point == point]
         table[point] = {
             "kills": len(back),
             "back_median": median(back) if back else None,
@@ -206,4 +224,4 @@ def summary(matrix: Matrix) -> dict[str, Any]:
             "committed_median": median(commit) if commit else None,
             "committed_worst": max(commit, default=None),
         }
-    return {"points": table, **{k: v for k, v in matrix._asdict().items() if k != "kills"}}
+    return table

@@ -4,9 +4,12 @@ Python imports this file at its start. The plan is a folder of empty files named
 the process that emits the event takes the file away and is dead before its next instruction. WHO
 is `server` or a client. At an event with a file that ends in @hold the process says so, by a file
 that ends in @held, and goes on when that is taken away. With FEDSE_LIGHT_SITES set, a site's worker
-opens a site without a model. Nothing of fedse knows about it.
+opens a site without a model. Of every answer a line in left.jsonl tells what is about to leave: the
+digest of its bytes, and how many charges of the round the site's privacy journal has by then.
+Nothing of fedse knows about it.
 """
 
+import hashlib
 import importlib.abc
 import importlib.machinery
 import json
@@ -14,6 +17,7 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 PLAN = os.environ.get("FEDSE_KILL_PLAN", "")
@@ -50,6 +54,8 @@ def arm_run(module):
     def emit_and_strike(self, event, /, **facts):
         emit(self, event, **facts)
         strike("server", event, facts)
+        if "stage" in facts:
+            strike("server", f"{event}.{facts['stage']}", facts)
 
     module.Run.emit = emit_and_strike
 
@@ -62,9 +68,42 @@ def arm_answer(module):
             emit(event, **facts)
             strike(facts.get("client"), event, facts)
 
-        return answer(*given, emit=emit_and_strike, **options)
+        done = answer(*given, emit=emit_and_strike, **options)
+        question, _, site = given[:3]
+        note_leaving(site, question, done)
+        strike(site.client, f"answered.{question.kind}", {"round": question.round})
+        return done
 
     module.answer = handle_or_die
+
+
+def note_leaving(site, question, done):
+    """What leaves with an answer is on record before it does."""
+    charges = site.buffer.outbox.privacy.charges()
+    line = {
+        "who": site.client,
+        "round": question.round,
+        "kind": question.kind,
+        "fault": int(done.fault),
+        "digest": hashlib.sha256(done.adapter).hexdigest() if done.adapter else None,
+        "charges": sum(one.round == question.round for one in charges),
+    }
+    with open(Path(PLAN) / "left.jsonl", "a") as log:
+        log.write(json.dumps(line) + "\n")
+
+
+def arm_step(module):
+    begin = module.PrivateStep.__init__
+
+    def begin_armed(self, site, config, round):
+        def sum_and_strike(*given):
+            found = site.gradients(*given)
+            strike(site.client, "gradient.computed", {"round": round})
+            return found
+
+        begin(self, replace(site, gradients=sum_and_strike), config, round)
+
+    module.PrivateStep.__init__ = begin_armed
 
 
 def lighten(module):
@@ -76,6 +115,7 @@ def lighten(module):
 ARMED = {}
 if PLAN:
     ARMED |= {"fedse.store.run": arm_run, "fedse.site.answer": arm_answer}
+    ARMED |= {"fedse.site.private_step": arm_step}
 if os.environ.get("FEDSE_LIGHT_SITES"):
     ARMED |= {"fedse.site.open": lighten}
 
