@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from fedse.aggregate.quarantine import quarantined
 from fedse.aggregate.validate import shrink_to_bound
 from fedse.config.requirements import require_installed
 from fedse.config.schema import Config
@@ -52,8 +51,7 @@ def introduce(config: Config, run: Path, homes: Mapping[str, Path]) -> None:
 
 def quarantine(r: OpenRound) -> OpenRound:
     """Sites that are asked nothing are known, also those in quarantine, each with its reason."""
-    config = r.run.config
-    out = {**r.out, **quarantined(r.past, config.members, limit=config.aggregate.strikes)}
+    out = {**r.out, **r.quarantined}
     for fault in out.values():
         announce(r, Delivery(fault.client, ClientStats(), exclusion=fault))
     return replace(r, out=out, faults=(*out.values(), *r.faults))
