@@ -31,8 +31,7 @@ def stages_of(config: Config) -> tuple[Stage, ...]:
     merge: Stage = merge_votes
     if config.aggregate.secure:
         # Optional packages are imported only where they are really needed.
-        from fedse.drivers.private_step import stepped
-        from fedse.drivers.secure_mean import mean_of
+        from fedse.drivers.from_sum import mean_of, stepped
         from fedse.drivers.secure_merge import in_secret
 
         collect, merge = collect_keys, in_secret(stepped if config.step.on else mean_of)
