@@ -13,10 +13,10 @@ PERIOD = 0.5
 
 
 class NewLines:
-    """The lines that are added to a log from now on; the log may not exist yet."""
+    """The lines added to a log after `seen` bytes, by default from now on; it may not exist yet."""
 
-    def __init__(self, log: Path) -> None:
-        self._log, self._seen = log, _size(log)
+    def __init__(self, log: Path, *, seen: int | None = None) -> None:
+        self._log, self._seen = log, _size(log) if seen is None else seen
 
     def read(self) -> list[bytes]:
         """The lines since the last call; all lines if the log has become shorter."""
