@@ -3,7 +3,7 @@
 import secrets
 import sys
 import time
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from fedse.cli.connections import connections_told, enrolment_lines, sites_now
 from fedse.cli.console import shown
 from fedse.cli.coordinator_keys import effect, expiries, pardon, renew
 from fedse.cli.coordinator_page import PageOption, page_served
-from fedse.cli.display import Json, Plain, mode_of
+from fedse.cli.display import Json, Plain, mode_of, print_aside
 from fedse.cli.federation_options import HERE, Folder, SiteName, require_flower
 from fedse.cli.federation_status import status
 from fedse.cli.federation_view import fresh_view
@@ -206,13 +206,6 @@ def start(
         raise Interrupted("stopped; what was committed is kept", hint=f"{AGAIN} {dir_}") from None
     with open_run(federation.run) as run:
         print_result(result_of(run), mode)
-
-
-def print_aside(*lines: str) -> None:
-    """The lines are on stderr; stdout is for results."""
-    # A full disk or a closed terminal must not stop what is being watched.
-    with suppress(OSError):
-        print(*lines, sep="\n", end="\n" if lines else "", file=sys.stderr, flush=True)
 
 
 app.command(status)

@@ -5,8 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from fedse.cli.display import Plain, mode_of
-from fedse.cli.federation import print_aside
+from fedse.cli.display import Plain, mode_of, print_aside
 from fedse.cli.federation_options import require_flower_and_model
 from fedse.cli.site_options import HERE, HomeOption
 
