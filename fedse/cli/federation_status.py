@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from fedse.cli.display import Json, print_aside
-from fedse.cli.federation_options import HERE, Folder, require_flower
+from fedse.cli.federation_options import HERE, Folder, opened
 from fedse.cli.federation_view import FederationView, view_of
 from fedse.cli.phrases import clock_time
 from fedse.config.rounds import out_of
@@ -20,10 +20,7 @@ def status(*, dir_: Folder = HERE, json: Json = False) -> None:
 
     Example: fedse federation status --json
     """
-    require_flower()
-    from fedse.federation import folder
-
-    view = view_of(folder.open_federation(dir_), now=time.time())
+    view = view_of(opened(dir_), now=time.time())
     if json:
         print(json_format.dumps(view.facts()))
         return
