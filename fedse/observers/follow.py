@@ -2,11 +2,12 @@
 
 import json
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
+from functools import partial
 from pathlib import Path
 
 from fedse.events import Observer
+from fedse.waiting import beside
 
 # Seconds between two looks at the log.
 PERIOD = 0.5
@@ -37,17 +38,9 @@ def _size(file: Path) -> int:
     return file.stat().st_size if file.is_file() else 0
 
 
-@contextmanager
-def followed(log: Path, observer: Observer) -> Iterator[None]:
+def followed(log: Path, observer: Observer) -> AbstractContextManager[None]:
     """Every line added to `log` meanwhile, the last one included, reaches `observer`."""
-    ended = threading.Event()
-    reader = threading.Thread(target=_show, args=(NewLines(log), observer, ended), daemon=True)
-    reader.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        reader.join()
+    return beside(partial(_show, NewLines(log), observer))
 
 
 def _show(log: NewLines, observer: Observer, ended: threading.Event) -> None:
