@@ -17,6 +17,7 @@ from fedse.adapters.base import spec_of
 from fedse.aggregate.factors import travelling_spec
 from fedse.cli.agreement import agreement
 from fedse.cli.display import Json
+from fedse.cli.env import Options
 from fedse.cli.federation_options import require_flower, require_flower_and_model
 from fedse.cli.site_options import HERE, HomeOption, opened
 from fedse.cli.site_start import start
@@ -34,10 +35,6 @@ if TYPE_CHECKING:
 
 app = App(name="site", help_format="plaintext", help_epilogue="")
 
-Options = Annotated[
-    list[str],
-    Parameter(name="--option", help="One argument of it, as in words=small.", show_default=False),
-]
 Experience = Annotated[
     Path | None, Parameter(help="Home in an earlier federation: what it has learned from moves.")
 ]
