@@ -80,17 +80,17 @@ def _python() -> Diagnosis:
 
 
 def _packages() -> list[Diagnosis]:
-    findings = []
-    for package in NEEDED:
-        has, lacking = installed(package), f"{package} is not installed, needed to play and train"
-        missing = Diagnosis("fail", lacking, INSTALL_TORCH)
-        findings.append(Diagnosis("ok", f"{package} {has}") if has else missing)
-    for package, (extra, purpose) in OPTIONAL.items():
-        has = installed(package)
-        fix = f"if you want it: {install_line(extra)}"
-        missing = Diagnosis("warn", f"{package} is not installed, needed for {purpose}", fix)
-        findings.append(Diagnosis("ok", f"{package} {has}") if has else missing)
-    return findings
+    needed = [_package(package, "to play and train", "fail", INSTALL_TORCH) for package in NEEDED]
+    return needed + [
+        _package(package, f"for {purpose}", "warn", f"if you want it: {install_line(extra)}")
+        for package, (extra, purpose) in OPTIONAL.items()
+    ]
+
+
+def _package(package: str, purpose: str, otherwise: Status, fix: str) -> Diagnosis:
+    if has := installed(package):
+        return Diagnosis("ok", f"{package} {has}")
+    return Diagnosis(otherwise, f"{package} is not installed, needed {purpose}", fix)
 
 
 def installed(package: str) -> str:

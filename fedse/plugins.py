@@ -126,12 +126,6 @@ def load_variant(group: str, name: str) -> Any:
         return getattr(import_module(module), attribute)
 
 
-def package_of(group: str, name: str) -> str:
-    """The package of this project that adds `name`; empty if none does."""
-    of_project = PACKAGES.get(group, {}).items()
-    return next((package for package, names in of_project if name in names), "")
-
-
 class Variants(Mapping[str, T]):
     """The variants of one step; a built-in name cannot be taken by a plugin."""
 
@@ -144,7 +138,7 @@ class Variants(Mapping[str, T]):
         try:
             variant: T = load_variant(self._group, name)
         except KeyError:
-            package = package_of(self._group, name)
+            package = packaged(self._group).get(name)
             raise ConfigError(
                 f"{self._group}: {unknown(name, self)}",
                 hint=f"pip install {package}" if package else "install the package that adds it",

@@ -1,6 +1,8 @@
 """Wait until a condition holds, for a limited time, and do other work meanwhile."""
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import chain, repeat
 
 from tenacity import Retrying, retry_if_not_result, stop_after_delay, stop_never, wait_fixed
@@ -31,3 +33,16 @@ def wait_until(
         retry_error_callback=lambda _: False,
     )
     return bool(waiting(lambda: next(looks)))
+
+
+@contextmanager
+def beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
+    """`work` is done in a thread of its own meanwhile; its event says when to end."""
+    ended = threading.Event()
+    thread = threading.Thread(target=work, args=(ended,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

@@ -32,7 +32,7 @@ from scripts.markdown import table
 COMPOSITION = (
     "drivers.stages:stages_of",
     "drivers.stages:introduce",
-    "drivers.run:run_local",
+    "drivers.run:_run_agreed",
     "site.answer:steps_of",
 )
 """The functions that put a round, a run on one machine and a site's answer together."""

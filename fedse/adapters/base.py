@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from fedse.adapters.hub import cached_model, how_to_pin, hub_cache, hub_model, is_unpinned
+from fedse.adapters.recipes import RECIPES
 from fedse.config.schema import Config
 from fedse.errors import MachineError, boundary
 from fedse.seeds import seed_of
@@ -24,7 +25,7 @@ SHIPPED = {
     "tiny-five": Path(__file__).parents[1] / "tiny_five",
 }
 # What `fedse model get` makes by these names in the folder `models_root` names.
-FETCHED = ("smollm2-135m", "qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b")
+FETCHED = tuple(RECIPES)
 # What decides how the model computes; a README beside the weights does not.
 IDENTITY = ("config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 

@@ -23,6 +23,8 @@ Load it with `peft.PeftModel.from_pretrained(model, "<this folder>")`.
 
 WEIGHTS = "adapter_model.safetensors"
 ELSEWHERE = "choose a place where you may write"
+VLLM_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
+"""The maximum LoRA ranks that vLLM accepts."""
 
 
 def export_adapter(adapter: Adapter, folder: Path, *, card: str | None = None) -> Path:
@@ -96,3 +98,8 @@ def linked(same: Path, path: Path) -> bool:
 def _write(path: Path, content: str | bytes) -> None:
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     path.chmod(0o644)
+
+
+def vllm_rank(rank: int) -> int:
+    """What `--max-lora-rank` of a vLLM server must be for adapters of this rank."""
+    return next((one for one in VLLM_RANKS if one >= rank), rank)

@@ -7,7 +7,7 @@ follows from the seed of the run, so every site and the server have it already.
 
 import numpy as np
 
-from fedse.aggregate.validate import factor_of, require_layout
+from fedse.aggregate.validate import factor_of, load_checked, require_layout
 from fedse.config.schema import Config
 from fedse.types import Adapter, AdapterSpec
 
@@ -48,3 +48,9 @@ def with_resting_factor(data: bytes, part: AdapterSpec, current: Adapter) -> byt
     for name, place in part.slices.items():
         vector[current.spec.slices[name]] = learned[place]
     return Adapter(current.spec, vector).to_bytes()
+
+
+def whole_adapter(learned: Adapter, current: Adapter) -> Adapter:
+    """The learned tensors, and what they lack as in `current`; rejected unless all is finite."""
+    data = with_resting_factor(learned.to_bytes(), learned.spec, current)
+    return load_checked(lambda: data, current.spec)

@@ -19,11 +19,10 @@ from fedse.ledger.entries import AuditEntry
 from fedse.results.outcome import committed_round
 from fedse.site.auditing import audit_site
 from fedse.site.own_adapters import kept_adapter
+from fedse.store.gc import client_databases
 from fedse.store.run_folder import find_run, open_run
 from fedse.types import Adapter, AdapterSpec
 
-PLACES = ("clients", "flower/sites", "tree/sites")
-"""Where the clients' folders of a run may be, by engine."""
 Tell = Callable[[str], None]
 
 
@@ -122,9 +121,9 @@ def _newest_global(spec: AdapterSpec, config: Config, home: Path) -> Adapter:
 
 
 def _home(run: Path, client: str) -> Path:
-    for place in PLACES:
-        if (run / place / client / "buffer.db").is_file():
-            return run / place / client
+    for database in client_databases(run):
+        if database.parent.name == client:
+            return database.parent
     raise StoreError(
         f"{run} has no buffer of {client}: its lessons are not on this machine",
         hint="at the site itself: fedse privacy audit --home HOME",

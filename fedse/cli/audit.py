@@ -1,7 +1,6 @@
 """`fedse privacy audit`: what does a reply reveal about the lessons behind it?"""
 
 import json as json_format
-import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,7 @@ from fedse.api.auditing import ClientAudit, audit_home, audit_run
 from fedse.audit.canary import exposure
 from fedse.audit.scores import Estimate, lessons_for
 from fedse.audit.verdict import CONTROL_WORDS, AuditResult, AuditRules
-from fedse.cli.display import Json
+from fedse.cli.display import Json, print_aside
 from fedse.cli.phrases import counted
 from fedse.cli.resume import RunName
 from fedse.cli.site_options import opened
@@ -65,7 +64,7 @@ def audit(
     if home is None:
         rules = with_shadows(read_rules(policy).audit if policy else AuditRules(), shadows)
         of = partial(audit_run, run or "last", client=client, round=round)
-        return show(of(rules=rules, seed=seed, tell=_aside), rules, json=json)
+        return show(of(rules=rules, seed=seed, tell=print_aside), rules, json=json)
     if any(given is not None for given in (run, client, round, policy)):
         raise ConfigError(
             "--home audits the next reply of one site, by its own policy.toml",
@@ -78,7 +77,7 @@ def _audit_site(home: Path, shadows: int | None, seed: int, *, json: bool) -> in
     site = opened(home)
     rules = with_shadows(in_force(read_rules(site.policy), site.config).audit, shadows)
     own = (site.config, site.card.site, site.path)
-    return show([audit_home(*own, rules=rules, seed=seed, tell=_aside)], rules, json=json)
+    return show([audit_home(*own, rules=rules, seed=seed, tell=print_aside)], rules, json=json)
 
 
 def with_shadows(rules: AuditRules, shadows: int | None) -> AuditRules:
@@ -155,7 +154,3 @@ def _precision(lessons: int) -> Iterator[str]:
 
 def _span(estimate: Estimate) -> str:
     return f"{estimate.value:.2f} ({estimate.low:.2f} to {estimate.high:.2f})"
-
-
-def _aside(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

@@ -3,12 +3,13 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any
 
 from fedse.cli.federation_view import FederationView, View
 from fedse.cli.phrases import clock_time, waiting_text
 from fedse.errors import FedSEError
+from fedse.waiting import beside
 
 if TYPE_CHECKING:
     from fedse.federation.folder import Federation
@@ -66,21 +67,14 @@ class ConnectionLines:
         self._missing = missing
 
 
-@contextmanager
-def connections_told(view: View, *, tell: Tell) -> Iterator[None]:
+def connections_told(view: View, *, tell: Tell) -> AbstractContextManager[None]:
     """Meanwhile every change is told, two seconds late at most."""
-    lines, ended = ConnectionLines(tell=tell), threading.Event()
+    lines = ConnectionLines(tell=tell)
 
-    def watch() -> None:
+    def watch(ended: threading.Event) -> None:
         while not ended.wait(PERIOD):
             # A failure to report must not stop the federation.
             with suppress(FedSEError, OSError):
                 lines.look(view())
 
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
+    return beside(watch)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from fedse.cli.approvals import As, Key, approved
-from fedse.cli.federation_options import HERE, Folder, SiteName, require_flower
+from fedse.cli.federation_options import HERE, Folder, SiteName, opened
 from fedse.errors import ConfigError
 from fedse.federation.security import note
 from fedse.ledger.pardon import grant_pardon
@@ -31,13 +31,11 @@ def renew(
 
     Example: fedse federation renew --dir federation
     """
-    require_flower()
-    from fedse.federation.folder import open_federation
-    from fedse.federation.renewal import renew as renew_certificate
-
     if days < 1:
         raise ConfigError(f"--days must be 1 or more, got {days}")
-    federation = open_federation(dir_)
+    federation = opened(dir_)
+    from fedse.federation.renewal import renew as renew_certificate
+
     ends = renew_certificate(federation, now=datetime.now(UTC), days=days, new_key=new_key)
     note(federation.path, "certificate.renewed", clock=time.time)
     print(f"the server's certificate is valid until {ends:%Y-%m-%d}")
@@ -58,10 +56,9 @@ def pardon(
 
     Example: fedse federation pardon north --reason "wrong version, upgraded"
     """
-    require_flower()
-    from fedse.federation.folder import hints_name, open_federation
+    federation = opened(dir_)
+    from fedse.federation.folder import hints_name
 
-    federation = open_federation(dir_)
     with approved(federation, "pardon", site, as_, key) as now:
         if now:
             with hints_name(federation.path), open_run(federation.run, clock=time.time) as run:

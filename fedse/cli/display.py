@@ -1,7 +1,9 @@
 """How output is shown: live, plain or JSON; and settings that keep libraries quiet."""
 
 import os
+import sys
 from collections.abc import Mapping, MutableMapping
+from contextlib import suppress
 from typing import Annotated, Literal, TextIO
 
 from cyclopts import Parameter
@@ -37,6 +39,13 @@ def set_quiet(
     """
     for name, value in (QUIET | (OFFLINE if offline else {}) | ({} if bars else NO_BARS)).items():
         environ.setdefault(name, value)
+
+
+def print_aside(*lines: str) -> None:
+    """The lines are on stderr; stdout is for results."""
+    # A full disk or a closed terminal must not stop what is being watched.
+    with suppress(OSError):
+        print(*lines, sep="\n", end="\n" if lines else "", file=sys.stderr, flush=True)
 
 
 def plain_wanted(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:

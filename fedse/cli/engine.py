@@ -1,7 +1,6 @@
 """`fedse engine`: start the server that generates replies, or check one that runs."""
 
 import json as json_format
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from fedse.adapters.base import base_path, spec_of
-from fedse.cli.display import Json
+from fedse.cli.display import Json, print_aside
 from fedse.config.file import load_config
 from fedse.config.schema import Config
 from fedse.errors import ConfigError, MachineError, require_packages
@@ -47,14 +46,14 @@ def start(
     config = _served(experiment)
     from fedse.engine.server import running_engine
 
-    print(f"starting; output in {folder}", file=sys.stderr)
+    print_aside(f"starting; output in {folder}")
     base = base_path(config.model.base)
     try:
-        with running_engine(config, base, folder, tell=_tell, folder=folder) as url:
+        with running_engine(config, base, folder, tell=print_aside, folder=folder) as url:
             print(url, flush=True)
             threading.Event().wait()
     except KeyboardInterrupt:
-        _tell("stopped")
+        print_aside("stopped")
 
 
 @app.command
@@ -116,7 +115,3 @@ def _served(experiment: Path) -> Config:
         )
     require_packages("fedse engine", "httpx", "psutil", extra="engine")
     return config
-
-
-def _tell(text: str) -> None:
-    print(text, file=sys.stderr)

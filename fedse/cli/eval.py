@@ -1,13 +1,12 @@
 """`fedse eval RUN`: how well does an adapter do in games that nobody has seen?"""
 
 import json as json_format
-import sys
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from fedse.api.measuring import Evaluation, evaluate
-from fedse.cli.display import Json
+from fedse.cli.display import Json, print_aside
 from fedse.cli.resume import RunName
 from fedse.config.worlds import world_names
 from fedse.events import Fact
@@ -36,8 +35,8 @@ def eval_verb(
 
 def _progress(event: str, facts: dict[str, Fact]) -> None:
     if event == "eval.progress":
-        played = f"{facts['client']} has played {facts['played']} of {facts['episodes']} games"
-        print(played, file=sys.stderr, flush=True)
+        played = f"{facts['played']} of {facts['episodes']} games"
+        print_aside(f"{facts['client']} has played {played}")
 
 
 def _rows(evaluation: Evaluation) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 import secrets
 import sys
 import time
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -18,8 +18,8 @@ from fedse.cli.connections import connections_told, enrolment_lines, sites_now
 from fedse.cli.console import shown
 from fedse.cli.coordinator_keys import effect, expiries, pardon, renew
 from fedse.cli.coordinator_page import PageOption, page_served
-from fedse.cli.display import Json, Plain, mode_of
-from fedse.cli.federation_options import HERE, Folder, SiteName, require_flower
+from fedse.cli.display import Json, Plain, mode_of, print_aside
+from fedse.cli.federation_options import HERE, Folder, SiteName, opened, require_flower
 from fedse.cli.federation_status import status
 from fedse.cli.federation_view import fresh_view
 from fedse.cli.phrases import counted
@@ -99,14 +99,13 @@ def invite(
 
     Example: fedse federation invite clinic-a --hours 24
     """
-    require_flower()
-    from fedse.federation import folder
-
     if not 0 < hours < float("inf"):
         raise ConfigError(f"--hours must be more than 0, got {hours}")
-    federation = folder.open_federation(dir_)
+    federation = opened(dir_)
     with approved(federation, "invite", site, as_, key) as now:
         if now:
+            from fedse.federation import folder
+
             nonce, moment = secrets.token_hex(16), int(time.time())
             file = folder.invite(federation, site, nonce=nonce, now=moment, hours=hours)
             todo = f"send this file to {site} over a private channel"
@@ -129,10 +128,9 @@ def enrol(
 
     Example: fedse federation enrol clinic-a-enrolment.json
     """
-    require_flower()
+    federation = opened(dir_)
     from fedse.federation import folder, renewal, rotation
 
-    federation = folder.open_federation(dir_)
     with refusals_noted(federation.path, "enrolment.refused", clock=time.time):
         asked = rotation.read_either(request)
         anew = isinstance(asked, rotation.RotationRequest)
@@ -151,12 +149,11 @@ def revoke(site: SiteName, /, *, dir_: Folder = HERE, as_: As = None, key: Key =
 
     Example: fedse federation revoke clinic-a
     """
-    require_flower()
-    from fedse.federation import folder
-
-    federation = folder.open_federation(dir_)
+    federation = opened(dir_)
     with approved(federation, "revoke", site, as_, key) as now:
         if now:
+            from fedse.federation import folder
+
             folder.revoke(federation, site)
             print(f"{site} is revoked{effect(federation)}")
 
@@ -183,11 +180,9 @@ def start(
     shows who is connected and doing what is printed on stderr.
     Example: fedse federation start --wait 1800
     """
-    require_flower()
-    from fedse.federation import folder
+    federation, mode = opened(dir_), mode_of(sys.stderr, json=json, plain=plain)
     from fedse.flower.ops.serve_federation import serving
 
-    federation, mode = folder.open_federation(dir_), mode_of(sys.stderr, json=json, plain=plain)
     config, log = run_config(federation.run), federation.run / LOG
     patience = config.aggregate.deadline + wait  # between two events: the wait, a whole round
     print_aside(*enrolment_lines(federation))
@@ -208,13 +203,6 @@ def start(
         print_result(result_of(run), mode)
 
 
-def print_aside(*lines: str) -> None:
-    """The lines are on stderr; stdout is for results."""
-    # A full disk or a closed terminal must not stop what is being watched.
-    with suppress(OSError):
-        print(*lines, sep="\n", end="\n" if lines else "", file=sys.stderr, flush=True)
-
-
 app.command(status)
 
 
@@ -230,11 +218,9 @@ def stop(
 
     Example: fedse federation stop --after-round
     """
-    require_flower()
-    from fedse.federation import folder
+    federation = opened(dir_)
     from fedse.federation.heard import is_served
 
-    federation = folder.open_federation(dir_)
     if not is_served(federation):
         raise ConfigError(f"no server runs for {dir_}, so there is nothing to stop")
     if not after_round:

@@ -1,11 +1,14 @@
 """Options and checks that the coordinator's commands share."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from fedse.errors import require_all, require_packages
+
+if TYPE_CHECKING:
+    from fedse.federation.folder import Federation
 
 Folder = Annotated[Path, Parameter(name="--dir", help="The federation's folder.")]
 SiteName = Annotated[str, Parameter(help="A site of the experiment.")]
@@ -15,6 +18,14 @@ HERE = Path("federation")
 def require_flower() -> None:
     """What a federation needs is installed, or the error shows the command that installs it."""
     require_packages("a federation", "flwr", "cryptography", extra="flower")
+
+
+def opened(folder: Path) -> "Federation":
+    """The federation in `folder`, once everything that it needs is installed."""
+    require_flower()
+    from fedse.federation.folder import open_federation
+
+    return open_federation(folder)
 
 
 def require_flower_and_model() -> None:

@@ -1,13 +1,12 @@
 """`fedse federation status`: who is connected and doing what, the last rounds, what expires."""
 
 import json as json_format
-import sys
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from fedse.cli.display import Json
-from fedse.cli.federation_options import HERE, Folder, require_flower
+from fedse.cli.display import Json, print_aside
+from fedse.cli.federation_options import HERE, Folder, opened
 from fedse.cli.federation_view import FederationView, view_of
 from fedse.cli.phrases import clock_time
 from fedse.config.rounds import out_of
@@ -21,16 +20,12 @@ def status(*, dir_: Folder = HERE, json: Json = False) -> None:
 
     Example: fedse federation status --json
     """
-    require_flower()
-    from fedse.federation import folder
-
-    view = view_of(folder.open_federation(dir_), now=time.time())
+    view = view_of(opened(dir_), now=time.time())
     if json:
         print(json_format.dumps(view.facts()))
         return
     print("\n".join(status_lines(view)))
-    for line in view.warnings:
-        print(f"warning: {line}", file=sys.stderr)
+    print_aside(*(f"warning: {line}" for line in view.warnings))
 
 
 def status_lines(view: FederationView) -> Iterator[str]:

@@ -1,7 +1,6 @@
 """`fedse privacy forget`: erase a person or case, and train an adapter without it."""
 
 import json as json_format
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from cyclopts import Parameter
 from fedse.cli.display import Json
 from fedse.cli.federation_options import require_flower_and_model
 from fedse.cli.phrases import counted
-from fedse.cli.site_options import HERE, HomeOption, idle, opened
+from fedse.cli.site_options import HERE, HomeOption, buffer_of, idle, opened
 from fedse.envs.base import SubjectEnv, make_env, subject_of
 from fedse.errors import ConfigError
 from fedse.federation.security import note
@@ -23,8 +22,6 @@ from fedse.site.acting import engine_of
 from fedse.site.forget import Forgotten, forget_subject, look_for
 from fedse.site.own_adapters import FOLDER
 from fedse.site.retrain import RETRAINED, Retrained, retrain_without
-from fedse.store.buffer import Buffer
-from fedse.store.buffer_key import seal_for
 
 if TYPE_CHECKING:
     from fedse.federation.home import Home
@@ -91,15 +88,14 @@ def _removed(home: "Home", name: str, *, dry_run: bool) -> Forgotten:
     with (
         idle(home.path, "privacy forget SUBJECT"),
         closing(make_env(member.env, member.options)) as env,
+        buffer_of(home.path, subject_of=partial(subject_of, env)) as buffer,
     ):
-        file, seal = home.path / "buffer.db", seal_for(home.path, home.config.storage, os.environ)
-        with closing(Buffer(file, subject_of=partial(subject_of, env), seal=seal)) as buffer:
-            if dry_run:
-                told = look_for(name, buffer, home.path, home.config)
-            else:
-                given = (name, buffer, home.path, home.card.site, home.config)
-                told = forget_subject(*given, clock=time.time)
-                note(home.path, "person.forgotten", clock=time.time)
+        if dry_run:
+            told = look_for(name, buffer, home.path, home.config)
+        else:
+            given = (name, buffer, home.path, home.card.site, home.config)
+            told = forget_subject(*given, clock=time.time)
+            note(home.path, "person.forgotten", clock=time.time)
     known = told.found.rows or told.found.removed or told.erasures
     if not known and not isinstance(env, SubjectEnv):
         raise ConfigError(

@@ -3,8 +3,8 @@
 import json as json_format
 import os
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import Annotated
 
@@ -86,14 +86,11 @@ def _superlink(database: Path, *, dry_run: bool) -> list[Freed]:
     return [Freed(database, FREE_PAGES, freed)] if freed else []
 
 
-@contextmanager
-def _idle(folder: Path, command: str) -> Iterator[None]:
+def _idle(folder: Path, command: str) -> AbstractContextManager[None]:
     """No other process works in `folder` meanwhile."""
     busy = f"{folder} is in use by `{command}`"
-    with locked(
-        folder, busy=busy, hint=f"stop it (Ctrl-C, or its service), then: fedse gc {folder}"
-    ):
-        yield
+    again = f"stop it (Ctrl-C, or its service), then: fedse gc {folder}"
+    return locked(folder, busy=busy, hint=again)
 
 
 def _print(freed: Sequence[Freed], *, dry_run: bool) -> None:

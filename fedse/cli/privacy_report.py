@@ -1,8 +1,6 @@
 """`fedse privacy report`: one page about what leaves, for the person responsible."""
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from fedse.cli.redact import count_kinds, stored_findings
-from fedse.cli.site_options import HERE, HomeOption, opened
+from fedse.cli.site_options import HERE, HomeOption, buffer_of, opened
 from fedse.config.schema import Config
 from fedse.errors import ConfigError
 from fedse.ledger.chain import FILE, Entry
@@ -33,7 +31,7 @@ from fedse.report.tables import Cell
 from fedse.site.private_training import rounds_left, spent_with
 from fedse.site.rules import in_force, read_rules
 from fedse.store.buffer import Buffer
-from fedse.store.buffer_key import seal_for
+from fedse.store.buffer_key import seal_beside
 from fedse.store.erasure import Erasure
 from fedse.store.files import write_whole
 
@@ -90,12 +88,11 @@ def _stored(opened: "Home") -> Iterator[PrivacyPart]:
     database = opened.path / "buffer.db"
     erased: list[Erasure] = []
     exports, budget = 0, dict[str, object]()
-    seal = seal_for(opened.path, opened.config.storage, os.environ)
     if database.is_file():
-        with closing(Buffer(database, seal=seal)) as buffer:
+        with buffer_of(opened.path) as buffer:
             erased, exports = buffer.erasures.all(), len(buffer.exports.all())
             budget = spent_budget(buffer, opened.config)
-    yield storage_part(seal.key_id, exports=exports)
+    yield storage_part(seal_beside(database).key_id, exports=exports)
     yield erasure_part([*map(_erased, erased)])
     yield budget_part(budget)
 

@@ -1,10 +1,8 @@
 """`fedse privacy redact`: what is or would be replaced in the episodes that a site has stored."""
 
 import json as json_format
-import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -13,14 +11,12 @@ from cyclopts import Parameter
 from fedse.adapters.base import base_path
 from fedse.cli.display import Json
 from fedse.cli.phrases import counted
-from fedse.cli.site_options import HERE, HomeOption, idle, opened
+from fedse.cli.site_options import HERE, HomeOption, buffer_of, idle, opened
 from fedse.config.redaction import RedactSection
 from fedse.errors import ConfigError, MachineError, boundary, is_installed
 from fedse.redact.episode import Redactor, episode_filter, pseudonyms_in
 from fedse.redact.finding import finder_for
 from fedse.redact.pseudonyms import Replacement, plan_redaction
-from fedse.store.buffer import Buffer
-from fedse.store.buffer_key import seal_beside, seal_for
 from fedse.types import Trajectory
 
 if TYPE_CHECKING:
@@ -81,8 +77,7 @@ def _rewrite(site: "Home") -> int:
     with idle(home, "privacy redact"):
         encoder = load_encoder(base_path(site.config.model.base))
         made = episode_filter(settings, home, encoder)
-        seal = seal_for(home, site.config.storage, os.environ)
-        with closing(Buffer(home / "buffer.db", redact=made, seal=seal)) as buffer:
+        with buffer_of(home, redact=made) as buffer:
             return buffer.rewrite()
 
 
@@ -110,8 +105,7 @@ def stored_findings(site: "Home") -> Iterator[Looked]:
     redactor = Redactor(finder_for(_tried(settings), home))
     if not (home / "buffer.db").is_file():
         return
-    database = home / "buffer.db"
-    with closing(Buffer(database, seal=seal_beside(database))) as buffer:
+    with buffer_of(home) as buffer:
         seen: set[str] = set()
         for episode in buffer.episodes():
             digest = episode.content_digest

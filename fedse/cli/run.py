@@ -14,7 +14,7 @@ from fedse.api import running
 from fedse.api.engines import Engine, fan_out
 from fedse.api.experiment import Experiment, Plan, load_experiment, plan
 from fedse.cli.console import shown
-from fedse.cli.display import Json, Mode, Plain, mode_of
+from fedse.cli.display import Json, Mode, Plain, mode_of, print_aside
 from fedse.cli.phrases import megabytes
 from fedse.cli.result import print_result
 from fedse.config.methods import METHODS
@@ -136,7 +136,7 @@ def watched(
     with monitored(
         host, port, clock=time.monotonic, patience=patience, expiries=expiries, sites=sites
     ) as (observer, taken):
-        print(f"metrics and health on http://{host}:{taken}", file=sys.stderr, flush=True)
+        print_aside(f"metrics and health on http://{host}:{taken}")
         yield [observer]
 
 
@@ -149,7 +149,7 @@ def parse_address(option: str, address: str, *, like: str) -> tuple[str, int]:
 
 
 def _warn(message: str) -> None:
-    print(f"warning: {message}", file=sys.stderr, flush=True)
+    print_aside(f"warning: {message}")
 
 
 def print_plan(plan: Plan, config: Config, mode: Mode) -> None:

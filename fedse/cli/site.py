@@ -17,6 +17,7 @@ from fedse.adapters.base import spec_of
 from fedse.aggregate.factors import travelling_spec
 from fedse.cli.agreement import agreement
 from fedse.cli.display import Json
+from fedse.cli.env import Options
 from fedse.cli.federation_options import require_flower, require_flower_and_model
 from fedse.cli.site_options import HERE, HomeOption, opened
 from fedse.cli.site_start import start
@@ -34,10 +35,6 @@ if TYPE_CHECKING:
 
 app = App(name="site", help_format="plaintext", help_epilogue="")
 
-Options = Annotated[
-    list[str],
-    Parameter(name="--option", help="One argument of it, as in words=small.", show_default=False),
-]
 Experience = Annotated[
     Path | None, Parameter(help="Home in an earlier federation: what it has learned from moves.")
 ]
@@ -93,17 +90,15 @@ def preview(*, home: HomeOption = HERE, json: Json = False) -> None:
 
     Example: fedse site preview --json
     """
-    require_flower()
-    from fedse.federation.home import open_home
+    site = opened(home)
     from fedse.flower.preview import preview as preview_round
 
-    opened = open_home(home)
-    place = sorted(client.name for client in opened.config.clients).index(opened.card.site)
-    contents = preview_round(travelling_spec(spec_of(opened.config), opened.config), place=place)
+    place = sorted(site.config.members).index(site.card.site)
+    contents = preview_round(travelling_spec(spec_of(site.config), site.config), place=place)
     if json:
         print(contents.model_dump_json())
         return
-    print(f"One round of {opened.card.site}, to {opened.card.server} and nowhere else\n")
+    print(f"One round of {site.card.site}, to {site.card.server} and nowhere else\n")
     print("\n".join([*_what_leaves(contents), "", *_what_stays(contents)]))
 
 
@@ -173,14 +168,12 @@ def rotate(*, home: HomeOption = HERE) -> None:
 
     Example: fedse site rotate --home site
     """
-    require_flower()
-    from fedse.federation.home import open_home
+    site = opened(home)
     from fedse.federation.rotation import begin_rotation
 
-    opened = open_home(home)
-    begin_rotation(opened)
+    begin_rotation(site)
     note(home, "key.requested", clock=time.time)
-    accept = f"fedse federation enrol {opened.card.site}-rotation.json"
+    accept = f"fedse federation enrol {site.card.site}-rotation.json"
     print(f"send     {home / 'rotation.json'} to the coordinator, who accepts it with: {accept}")
     print(f"next     fedse site start --home {home}, unless it is already running")
 
@@ -206,15 +199,14 @@ def adapter(
     """
     require_flower_and_model()
     from fedse.adapters.peft_folder import export_whole
-    from fedse.federation.home import open_home
     from fedse.site.choose_adapter import choose_adapter
     from fedse.site.open import open_site
 
-    opened = open_home(home)
-    with engine_of(opened.config).ready(opened.path / "engine"):
-        site = open_site(opened.config, opened.card.site, opened.path, clock=time.time)
+    own = opened(home)
+    with engine_of(own.config).ready(own.path / "engine"):
+        site = open_site(own.config, own.card.site, own.path, clock=time.time)
         with closing(site.buffer):
-            chosen = choose_adapter(site, opened.config, opened.path, games=games, risk=risk)
+            chosen = choose_adapter(site, own.config, own.path, games=games, risk=risk)
     export_whole(chosen.adapter, out)
     _print_choice(chosen, out, risk, json=json)
 

@@ -1,12 +1,14 @@
 """Options that the site's commands share."""
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from fedse.cli.federation_options import require_flower
+from fedse.store.buffer import Buffer
+from fedse.store.buffer_key import seal_beside
 from fedse.store.lock import locked
 
 if TYPE_CHECKING:
@@ -22,6 +24,12 @@ def opened(home: Path) -> "Home":
     from fedse.federation.home import open_home
 
     return open_home(home)
+
+
+def buffer_of(home: Path, **how: Any) -> AbstractContextManager[Buffer]:
+    """The site's buffer, opened with the site's own key."""
+    database = home / "buffer.db"
+    return closing(Buffer(database, seal=seal_beside(database), **how))
 
 
 def idle(home: Path, command: str) -> AbstractContextManager[None]:

@@ -5,10 +5,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from fedse.cli.display import Plain, mode_of
-from fedse.cli.federation import print_aside
+from fedse.cli.display import Plain, mode_of, print_aside
 from fedse.cli.federation_options import require_flower_and_model
-from fedse.cli.site_options import HERE, HomeOption
+from fedse.cli.site_options import HERE, HomeOption, opened
 
 Tell = Callable[[str], None]
 
@@ -21,16 +20,15 @@ def start(*, home: HomeOption = HERE, plain: Plain = False) -> None:
     Example: fedse site start --home site
     """
     require_flower_and_model()
-    from fedse.federation.home import open_home
+    site = opened(home)
     from fedse.flower.ops.serve_site import serve_site
 
-    opened = open_home(home)
     try:
         with site_screen(plain=mode_of(sys.stderr, json=False, plain=plain) != "live") as (
             tell,
             show,
         ):
-            serve_site(opened, tell=tell, show=show)
+            serve_site(site, tell=tell, show=show)
     except KeyboardInterrupt:
         print_aside("stopped; start again whenever you like")
 

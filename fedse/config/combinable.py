@@ -7,7 +7,7 @@ from fedse.config.aggregation import AGGREGATES
 from fedse.config.training import LOSSES
 
 LEAST_MEMBERS = 3
-"""Of a secure sum: with two members, each could subtract its own update from it."""
+"""Of a secure sum: with two, each could subtract its own update and learn the other's."""
 
 USUAL_NOISE = 3.61
 """Of a private step: by the accountant for 36 rounds, an epsilon of 8 and a delta of 1e-5."""

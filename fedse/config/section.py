@@ -14,7 +14,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, PydanticCustomError
 from pydantic_core.core_schema import no_info_after_validator_function
 
-from fedse.plugins import load_variant, package_of, plugin_names, unknown
+from fedse.plugins import load_variant, packaged, plugin_names, unknown
 
 Positive = Annotated[int, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
@@ -48,7 +48,7 @@ class OneOf(NamedTuple):
         # A built-in name needs no look at what is installed.
         if name in self.built_in or ":" in name or name in self.names:
             return name
-        package = package_of(self.group, name)
+        package = packaged(self.group).get(name)
         missing = f"is in the package {package}, which is not installed: pip install {package}"
         raise PydanticCustomError("one_of", missing if package else unknown(name, self.names))
 

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from fedse.aggregate.quarantine import quarantined
 from fedse.config.schedule import MINUTE, ScheduleSection
 from fedse.drivers.collecting import announce
 from fedse.drivers.consent import with_consent
@@ -94,18 +93,18 @@ def _waited(run: Run, planned: NextRound, *, clock: Clock, sleep: Sleep) -> bool
 
 def _with_news(r: OpenRound, before: NextRound, *, now: float) -> NextRound:
     """The plan after all sites that may take part were asked whether they have news."""
-    config = r.run.config
-    out = quarantined(r.past, config.members, limit=config.aggregate.strikes)
-    told, asked = dict[str, bool](), [n for n in r.expected if n not in out and n not in r.out]
+    out = {**r.out, **r.quarantined}
+    told, asked = dict[str, bool](), [name for name in r.expected if name not in out]
     for delivery in r.ask(r.question("news", r.current), b"", of=asked):
         if delivery.client in asked and not delivery.exclusion:
             told.setdefault(delivery.client, delivery.adapter == NEWS)
     found = before.model_copy(update={"news": dict(sorted(told.items()))})
-    needed = config.schedule.news
+    schedule = r.run.config.schedule
+    needed = schedule.news
     if len(found.having) >= needed:
         return found
     reason = f"{len(found.having)} of {needed} sites have news"
-    waits = found.model_copy(update={"at": config.schedule.again(now), "reason": reason})
+    waits = found.model_copy(update={"at": schedule.again(now), "reason": reason})
     if reason == before.reason:
         # Announced already; a log of years must not have a line for every minute.
         write_next(r.run.path, waits)

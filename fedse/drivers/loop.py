@@ -10,7 +10,7 @@ from functools import reduce
 from fedse.adapters.base import initial_adapter
 from fedse.adapters.peft_folder import export_whole
 from fedse.aggregate.factors import request_bytes
-from fedse.aggregate.quarantine import WINDOW, StrikeHistory, quarantined, strike_history
+from fedse.aggregate.quarantine import WINDOW, StrikeHistory, strike_history
 from fedse.committed import RoundResult
 from fedse.drivers.begin import Sleep, begin, put_off
 from fedse.drivers.collecting import exclusion_of, forget_inbox
@@ -77,7 +77,7 @@ def _current(run: Run, done: int) -> Adapter:
 def _measure_last(r: OpenRound) -> None:
     """The last adapter has played held-out games at every site that could be asked."""
     run, config, rounds = r.run, r.run.config, r.index - 1
-    out = quarantined(r.past, config.members, limit=config.aggregate.strikes)
+    out = r.quarantined
     asked = [name for name in config.members if name not in out]
     # A site that reported its result before an interruption answers again from its outbox.
     if not config.eval.episodes or len(run.evals(rounds)) >= len(asked):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from fedse.aggregate.drift import drift_of
 from fedse.aggregate.factors import travelling_spec
-from fedse.aggregate.quarantine import StrikeHistory
+from fedse.aggregate.quarantine import StrikeHistory, quarantined
 from fedse.aggregate.variants import State
 from fedse.committed import Exclusion, GateRecord, RoundResult
 from fedse.method.site import Answer, Merged
@@ -56,6 +56,12 @@ class OpenRound:
     def asked(self) -> tuple[str, ...]:
         asked = self.expected if self.news is None else self.news
         return tuple(name for name in self.expected if name in asked and name not in self.out)
+
+    @property
+    def quarantined(self) -> dict[str, Exclusion]:
+        """The members whose replies were rejected too often."""
+        config = self.run.config
+        return quarantined(self.past, config.members, limit=config.aggregate.strikes)
 
     @property
     def decided(self) -> Merged:

@@ -15,8 +15,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from fedse.aggregate.factors import travelling_spec, with_resting_factor
-from fedse.aggregate.validate import load_checked
+from fedse.aggregate.factors import travelling_spec, whole_adapter
 from fedse.aggregate.variants import State
 from fedse.committed import Exclusion, ExclusionKind
 from fedse.drivers.round import OpenRound
@@ -226,8 +225,7 @@ class SecureRound:
     def _merged(self, moved: Moved | None, voters: Sequence[str]) -> Merged:
         adapter, moments = self._current, self._round.remembered
         if moved is not None:
-            whole = with_resting_factor(moved.part.to_bytes(), self._part, self._current)
-            adapter, moments = load_checked(lambda: whole, self._current.spec), moved.moments
+            adapter, moments = whole_adapter(moved.part, self._current), moved.moments
         answers = self._round.answers
         silent = {name for name, answer in answers.items() if answer.read is None}
         # Without a sum the answers are sound all the same; nobody learns the updates.

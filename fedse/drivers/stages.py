@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from fedse.aggregate.quarantine import quarantined
 from fedse.aggregate.validate import shrink_to_bound
 from fedse.config.requirements import require_installed
 from fedse.config.schema import Config
@@ -32,8 +31,7 @@ def stages_of(config: Config) -> tuple[Stage, ...]:
     merge: Stage = merge_votes
     if config.aggregate.secure:
         # Optional packages are imported only where they are really needed.
-        from fedse.drivers.private_step import stepped
-        from fedse.drivers.secure_mean import mean_of
+        from fedse.drivers.from_sum import mean_of, stepped
         from fedse.drivers.secure_merge import in_secret
 
         collect, merge = collect_keys, in_secret(stepped if config.step.on else mean_of)
@@ -52,8 +50,7 @@ def introduce(config: Config, run: Path, homes: Mapping[str, Path]) -> None:
 
 def quarantine(r: OpenRound) -> OpenRound:
     """Sites that are asked nothing are known, also those in quarantine, each with its reason."""
-    config = r.run.config
-    out = {**r.out, **quarantined(r.past, config.members, limit=config.aggregate.strikes)}
+    out = {**r.out, **r.quarantined}
     for fault in out.values():
         announce(r, Delivery(fault.client, ClientStats(), exclusion=fault))
     return replace(r, out=out, faults=(*out.values(), *r.faults))

@@ -8,6 +8,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from fedse.errors import StoreError, boundary
+from fedse.store.files import new_folder
 from fedse.types import Adapter
 
 PREFIX = "base_model.model."
@@ -19,20 +20,16 @@ def write_merged(base: Path, adapter: Adapter, folder: Path) -> None:
     The sum is computed in float32. It appears only when it is complete.
     """
     tensors = {name: torch.from_numpy(t.copy()) for name, t in adapter.tensors().items()}
-    beside = folder.with_name(f".{folder.name}")
-    with boundary(StoreError, f"{folder} cannot be written"):
-        shutil.rmtree(beside, ignore_errors=True)
-        beside.mkdir(parents=True)
+    with boundary(StoreError, f"{folder} cannot be written"), new_folder(folder) as made:
         for file in sorted(base.glob("*.safetensors")):
             merged = {}
             with safe_open(file, framework="pt") as weights:
                 for name in weights.keys():  # noqa: SIM118 (it is not a dict)
                     merged[name] = _merge(name, weights.get_tensor(name), tensors, adapter)
-            save_file(merged, beside / file.name, metadata={"format": "pt"})
+            save_file(merged, made / file.name, metadata={"format": "pt"})
         for file in base.iterdir():
             if file.suffix == ".json" or file.name == "chat_template.jinja":
-                shutil.copyfile(file, beside / file.name)
-        beside.rename(folder)
+                shutil.copyfile(file, made / file.name)
 
 
 def _merge(

@@ -5,12 +5,10 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from fedse.adapters.peft_folder import vllm_rank
 from fedse.config.hardware import EngineSection
 from fedse.engine.client import EngineClient
 from fedse.engine.loaded import ActingAdapters, LoraAdapters, MergedAdapters
-
-RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
-"""The maximum LoRA ranks that vLLM accepts."""
 
 
 class WayIn(NamedTuple):
@@ -32,8 +30,7 @@ def acting_adapters(
 
 
 def _lora_arguments(rank: int) -> list[str]:
-    room = min((one for one in RANKS if one >= rank), default=RANKS[-1])
-    lora = ["--enable-lora", "--max-lora-rank", str(room)]
+    lora = ["--enable-lora", "--max-lora-rank", str(vllm_rank(rank))]
     return [*lora, "--max-loras", "2", "--max-cpu-loras", "4"]
 
 

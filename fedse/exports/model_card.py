@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from fedse.adapters.base import FETCHED, is_name
 from fedse.adapters.hub import hub_model
+from fedse.adapters.peft_folder import vllm_rank
 from fedse.config.rounds import out_of
 from fedse.ledger.chain import FILE
 from fedse.ledger.verifying import verify_ledger
@@ -17,8 +18,6 @@ from fedse.store.run import Run
 from fedse.store.run_folder import RunCard
 from fedse.types import Adapter
 
-# The ranks that `vllm serve --max-lora-rank` takes.
-VLLM_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 CAVEAT = (
     "An adapter is derived from private data: published attacks reconstruct text from adapter "
     "updates. Each site decides whether it trains with noise, and this card does not know. Assume "
@@ -134,7 +133,7 @@ def model_card(run: Run, card: RunCard, adapter: Adapter, round: int) -> str:
         **_where(spec.base)._asdict(),
         pinned=f', revision="{hub.revision}"' if hub else "",
         flag=f" --revision {hub.revision}" if hub else "",
-        vllm_rank=next((rank for rank in VLLM_RANKS if rank >= spec.rank), spec.rank),
+        vllm_rank=vllm_rank(spec.rank),
     )
 
 

@@ -9,8 +9,7 @@ is revoked instead: a thief can ask for a rotation as well as its owner.
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from fedse.errors import ConfigError, StoreError, boundary
@@ -102,12 +101,10 @@ def finish_rotation(home: Home) -> bool:
         return _finish_rotation(home)
 
 
-@contextmanager
-def _alone(home: Path) -> Iterator[None]:
+def _alone(home: Path) -> AbstractContextManager[None]:
     """No other command handles the keys: one that ends a rotation could remove the next key."""
     lock, doing = home / ".rotation.lock", f"handling the keys in {home}"
-    with one_command(lock, seconds=KEYS_SECONDS, doing=doing):
-        yield
+    return one_command(lock, seconds=KEYS_SECONDS, doing=doing)
 
 
 def _finish_rotation(home: Home) -> bool:

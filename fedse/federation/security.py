@@ -4,7 +4,6 @@ Names, numbers and words of ours: no field has room for what an agent saw or sai
 that a person typed.
 """
 
-import os
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,7 +15,7 @@ from pydantic import Field
 
 from fedse.errors import ConfigError, StoreError, boundary
 from fedse.events import Fact, Observer
-from fedse.store.files import OWNER_ONLY
+from fedse.store.files import add_line
 from fedse.types import CLIENT_NAME, Clock, Record
 
 FILE = "security.jsonl"
@@ -125,11 +124,7 @@ def note(
     )
     line = told.model_dump_json(exclude_none=True, ensure_ascii=True).encode() + b"\n"
     with boundary(StoreError, f"security events {owner.folder / FILE}"):
-        file = os.open(owner.folder / FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT, OWNER_ONLY)
-        try:
-            os.write(file, line)  # in one piece, so that processes can write side by side
-        finally:
-            os.close(file)
+        add_line(owner.folder / FILE, line)
 
 
 class _Owner(NamedTuple):

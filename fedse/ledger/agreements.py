@@ -2,15 +2,13 @@
 has what it accepted itself."""
 
 from collections.abc import Collection
-from functools import partial
 from pathlib import Path
 
 from fedse.config.agreement import Agreement
-from fedse.ledger.chain import Entry
 from fedse.ledger.entries import AgreedEntry, AgreementEntry, Decider
 from fedse.ledger.writing import Ledger
 from fedse.store.run import Run
-from fedse.types import Clock, Record
+from fedse.types import Clock
 
 
 def note_agreement(run: Path, terms: Agreement, *, clock: Clock) -> None:
@@ -18,7 +16,7 @@ def note_agreement(run: Path, terms: Agreement, *, clock: Clock) -> None:
     ledger = Ledger(run, role="server", name=run.name, clock=clock)
     shared = terms.model_dump(include={"number", "since", "agreed", "spec", "members", "reason"})
     entry = AgreementEntry(document=terms.digest, **shared)
-    _once(ledger, "agreement", entry, naming=terms.digest)
+    ledger.append_once("agreement", entry, naming=terms.digest)
 
 
 def note_agreed(run: Run, terms: Agreement, sites: Collection[str], *, clock: Clock) -> None:
@@ -28,20 +26,11 @@ def note_agreed(run: Run, terms: Agreement, sites: Collection[str], *, clock: Cl
     ledger = Ledger(run.path, role="server", name=run.path.name, clock=clock)
     for site in sites:
         entry = AgreedEntry(number=terms.number, document=terms.digest, client=site)
-        _once(ledger, "agreed", entry, naming=terms.digest)
+        ledger.append_once("agreed", entry, naming=terms.digest)
 
 
 def note_own(home: Path, client: str, terms: Agreement, by: Decider, *, clock: Clock) -> None:
     """What the site accepted, and whether its owner or its rules did, is in its own ledger."""
     ledger = Ledger(home, role="client", name=client, clock=clock)
     entry = AgreedEntry(number=terms.number, document=terms.digest, client=client, by=by)
-    _once(ledger, "agreed", entry, naming=terms.digest)
-
-
-def _once(ledger: Ledger, kind: str, entry: Record, *, naming: str) -> None:
-    facts = entry.model_dump(mode="json")
-    ledger.append_once(kind, facts, naming=naming, same=partial(_is_same, kind, facts))
-
-
-def _is_same(kind: str, facts: dict[str, object], line: Entry) -> bool:
-    return line.kind == kind and line.facts == facts
+    ledger.append_once("agreed", entry, naming=terms.digest)

@@ -8,7 +8,6 @@
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,16 +33,11 @@ def note_audit(home: Path, client: str, audit: AuditEntry | None, *, clock: Cloc
     if audit is None:
         return
     ledger = Ledger(home, role="client", name=client, clock=clock)
-    facts = audit.model_dump(mode="json")
     if audit.request is None:
-        ledger.append("audited", facts)
+        ledger.append("audited", audit.model_dump(mode="json"))
     else:
-        same = partial(_is_audit, audit.key)
-        ledger.append_once("audited", facts, naming=audit.request, same=same)
-
-
-def _is_audit(key: OutboxKey | None, line: Entry) -> bool:
-    return line.kind == "audited" and AuditEntry.model_validate(line.facts).key == key
+        by = ("experiment", "round", "request")
+        ledger.append_once("audited", audit, naming=audit.request, by=by)
 
 
 def audit_duty(home: Path) -> AuditDuty | None:

@@ -66,16 +66,8 @@ def note_pardons(ledger: Ledger, run: Run, *, recovered: bool = False) -> None:
     for one in run.pardons():
         entry = PardonEntry(**one._asdict(), recovered=recovered)
         # Two processes may write it: the one that grants it and one that starts meanwhile.
-        ledger.append_once(
-            "pardoned",
-            entry.model_dump(mode="json"),
-            naming=f'"client":"{one.client}"',
-            same=partial(_is_pardon, entry.key),
-        )
-
-
-def _is_pardon(key: tuple[str, int], line: Entry) -> bool:
-    return line.kind == "pardoned" and PardonEntry.model_validate(line.facts).key == key
+        naming = f'"client":"{one.client}"'
+        ledger.append_once("pardoned", entry, naming=naming, by=("client", "after"))
 
 
 def note_round(ledger: Ledger, result: RoundResult) -> None:
@@ -130,17 +122,8 @@ def note_erasures(home: Path, client: str, erasures: Sequence[Erasure], *, clock
         return
     ledger = Ledger(home, role="client", name=client, clock=clock)
     for erasure in erasures:
-        facts = erasure.model_dump(include=set(ForgottenEntry.model_fields))
-        ledger.append_once(
-            "forgotten",
-            ForgottenEntry(**facts).model_dump(mode="json"),
-            naming=erasure.mark,
-            same=partial(_is_erasure, erasure.mark),
-        )
-
-
-def _is_erasure(mark: str, line: Entry) -> bool:
-    return line.kind == "forgotten" and line.facts["mark"] == mark
+        entry = ForgottenEntry(**erasure.model_dump(include=set(ForgottenEntry.model_fields)))
+        ledger.append_once("forgotten", entry, naming=erasure.mark, by=("mark",))
 
 
 def note_removal(
@@ -148,12 +131,8 @@ def note_removal(
 ) -> None:
     """There is one line about the removal of the rounds up to these, also if it is repeated."""
     entry = RemovedEntry(days=days, rounds=dict(last), **count._asdict())
-    Ledger(home, role="client", name=client, clock=clock).append_once(
-        "removed",
-        entry.model_dump(mode="json"),
-        naming='"kind":"removed"',
-        same=lambda line: line.kind == "removed" and line.facts["rounds"] == entry.rounds,
-    )
+    ledger = Ledger(home, role="client", name=client, clock=clock)
+    ledger.append_once("removed", entry, naming='"kind":"removed"', by=("rounds",))
 
 
 def note_moved(
@@ -167,10 +146,8 @@ def note_moved(
     clock: Clock,
 ) -> None:
     """There is one line about the experience that the home has got, or no longer has."""
-    facts = MovedEntry(other=other, lessons=lessons, charges=charges).model_dump(mode="json")
-    Ledger(home, role="client", name=client, clock=clock).append_once(
-        kind, facts, naming=other, same=lambda line: (line.kind, line.facts) == (kind, facts)
-    )
+    entry = MovedEntry(other=other, lessons=lessons, charges=charges)
+    Ledger(home, role="client", name=client, clock=clock).append_once(kind, entry, naming=other)
 
 
 def require_answers(home: Path) -> None:

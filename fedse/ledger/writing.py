@@ -11,7 +11,7 @@ at all of them.
 import fcntl
 import mmap
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -34,7 +34,7 @@ from fedse.ledger.chain import (
 from fedse.ledger.keys import new_signer, same_signer
 from fedse.store.files import sync_folder
 from fedse.store.lock import take_lock
-from fedse.types import Clock
+from fedse.types import Clock, Record
 
 PATIENCE_SECONDS, LOOK_SECONDS = 10.0, 0.02
 """Writing a line takes milliseconds; a process that holds the lock longer is not writing one."""
@@ -64,9 +64,17 @@ class Ledger:
             return self._write(file, kind, facts)
 
     def append_once(
-        self, kind: str, facts: Facts, *, naming: str, same: Callable[[Entry], bool]
+        self, kind: str, content: Record, *, naming: str, by: Sequence[str] = ()
     ) -> None:
-        """The line is on disk, unless one that is the `same`, and so contains `naming`, was."""
+        """The line is on disk, unless one of its kind with the same facts was.
+
+        Of the facts those named in `by` decide, or else all. Such a line contains `naming`.
+        """
+        facts = content.model_dump(mode="json")
+
+        def same(line: Entry) -> bool:
+            return line.kind == kind and all(line.facts.get(n) == facts[n] for n in by or facts)
+
         with self._locked() as file:
             self._catch_up(file)
             if not any(map(same, self._containing(file, naming))):

@@ -40,8 +40,12 @@ def personal_adapter(
 def settings_for(config: Config, lessons: int) -> TrainSection:
     """`train` with the personal rate and batch, and exactly `personal.steps` steps."""
     own = config.personal.model_dump(include={"lr"}, exclude_none=True)
-    train = config.train.model_copy(update=own)
-    passes = math.ceil(config.personal.steps / math.ceil(lessons / train.batch))
-    length = {"epochs": passes, "max_steps": config.personal.steps, "steps": None}
-    plain = {"optimizer": "fresh", "factors": "both", "loss": "sft", "options": {}}
-    return train.model_copy(update={**length, **plain})
+    plain = {"loss": "sft", "options": {}}
+    return afresh(config.train.model_copy(update={**own, **plain}), config.personal.steps, lessons)
+
+
+def afresh(train: TrainSection, steps: int, lessons: int) -> TrainSection:
+    """Training of both factors with exactly so many steps, from what no other fit has left."""
+    passes = math.ceil(steps / math.ceil(lessons / train.batch))
+    length = {"epochs": passes, "max_steps": steps, "steps": None}
+    return train.model_copy(update={**length, "optimizer": "fresh", "factors": "both"})

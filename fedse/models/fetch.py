@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from fedse.adapters.base import base_digest, base_path, has_weights
 from fedse.adapters.hub import UNWANTED, WANTED, HubModel, hub_cache, is_offline
+from fedse.adapters.recipes import ModelRecipe
 from fedse.errors import MachineError, boundary, require_packages
 from fedse.models.gguf_file import Tell, sha256_of
-from fedse.models.recipes import ModelRecipe
 from fedse.store.files import new_folder
 
 Find = Callable[[ModelRecipe, Path], Path]

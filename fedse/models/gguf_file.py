@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from fedse.adapters.hub import hub_cache, is_offline
+from fedse.adapters.recipes import ModelRecipe
 from fedse.errors import MachineError, boundary, is_installed, require_packages
-from fedse.models.recipes import ModelRecipe
 
 Tell = Callable[[str], None]
 """Called with one line about what happens now."""

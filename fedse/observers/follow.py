@@ -2,21 +2,22 @@
 
 import json
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
+from functools import partial
 from pathlib import Path
 
 from fedse.events import Observer
+from fedse.waiting import beside
 
 # Seconds between two looks at the log.
 PERIOD = 0.5
 
 
 class NewLines:
-    """The lines that are added to a log from now on; the log may not exist yet."""
+    """The lines added to a log after `seen` bytes, by default from now on; it may not exist yet."""
 
-    def __init__(self, log: Path) -> None:
-        self._log, self._seen = log, _size(log)
+    def __init__(self, log: Path, *, seen: int | None = None) -> None:
+        self._log, self._seen = log, _size(log) if seen is None else seen
 
     def read(self) -> list[bytes]:
         """The lines since the last call; all lines if the log has become shorter."""
@@ -37,17 +38,9 @@ def _size(file: Path) -> int:
     return file.stat().st_size if file.is_file() else 0
 
 
-@contextmanager
-def followed(log: Path, observer: Observer) -> Iterator[None]:
+def followed(log: Path, observer: Observer) -> AbstractContextManager[None]:
     """Every line added to `log` meanwhile, the last one included, reaches `observer`."""
-    ended = threading.Event()
-    reader = threading.Thread(target=_show, args=(NewLines(log), observer, ended), daemon=True)
-    reader.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        reader.join()
+    return beside(partial(_show, NewLines(log), observer))
 
 
 def _show(log: NewLines, observer: Observer, ended: threading.Event) -> None:

@@ -73,12 +73,19 @@ def groups(clients: Sequence[str], env_of: Mapping[str, str]) -> dict[str, dict[
     """Clients by environment, at most SERIES together; each with the style it has everywhere."""
     groups_by_title: dict[str, dict[str, int]] = {}
     for env in sorted({env_of[client] for client in clients}):
-        members = [client for client in clients if env_of[client] == env]
-        parts = shared_out(members)
-        for number, part in enumerate(parts, 1):
-            title = env if len(parts) == 1 else f"{env}, {number} of {len(parts)}"
-            groups_by_title[title] = {client: style for style, client in enumerate(part)}
+        groups_by_title |= parts_of(env, [client for client in clients if env_of[client] == env])
     return groups_by_title
+
+
+def parts_of(title: str, names: Sequence[str]) -> dict[str, dict[str, int]]:
+    """The names by the title of their panel, at most SERIES together, each with its style."""
+    parts = shared_out(names)
+    return {
+        title if len(parts) == 1 else f"{title}, {number} of {len(parts)}": {
+            name: style for style, name in enumerate(part)
+        }
+        for number, part in enumerate(parts, 1)
+    }
 
 
 def shared_out(names: Sequence[str]) -> list[list[str]]:

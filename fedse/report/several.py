@@ -1,10 +1,10 @@
 """Several runs on one page: success per round side by side, final results, and what differs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from fedse.report.facts import RunFacts
-from fedse.report.figures import Figure, PageSection, Panel, line_panels, shared_out
+from fedse.report.figures import Figure, PageSection, Panel, line_panels, parts_of
 from fedse.report.paired import which_is_better
 from fedse.report.tables import (
     ENVIRONMENT,
@@ -65,14 +65,7 @@ def _env_panels(table: Table, runs: Sequence[RunFacts], env: str) -> list[Panel]
     rows = [row for row in table.rows if row[1] == env]
     only = Table(table.columns, rows)
     labels = [run.label for run in runs if any(row[2] == run.label for row in rows)]
-    parts = shared_out(labels)
-    grouped: dict[str, Mapping[str, int]] = {
-        env if len(parts) == 1 else f"{env}, {number} of {len(parts)}": {
-            label: style for style, label in enumerate(part)
-        }
-        for number, part in enumerate(parts, 1)
-    }
-    panels = line_panels(only, "rate", grouped, by="run", span=(0.0, 1.0))
+    panels = line_panels(only, "rate", parts_of(env, labels), by="run", span=(0.0, 1.0))
     for panel in panels:
         # Axes of all panels are alike, so the rows are picked here and not by the table given.
         panel.spec["transform"] = [{"filter": {"field": "env", "equal": env}}]

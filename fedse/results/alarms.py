@@ -61,16 +61,16 @@ class _Rule(NamedTuple):
     next: Callable[[_Scene], str]
 
 
-def round_alarms(result: RoundResult, config: Config, *, run: str = "last") -> list[Alarm]:
-    """The alarms about a committed round; `run` is the run's name in their commands."""
-    alarms = client_alarms(result.stats, config, round=result.index, run=run)
-    return alarms if result.voters else [*alarms, _nobody_voted(result, run)]
+def round_alarms(result: RoundResult, config: Config) -> list[Alarm]:
+    """The alarms about a committed round."""
+    alarms = client_alarms(result.stats, config, round=result.index)
+    return alarms if result.voters else [*alarms, _nobody_voted(result)]
 
 
 def client_alarms(
     stats: Mapping[str, ClientStats], config: Config, *, round: int, run: str = "last"
 ) -> list[Alarm]:
-    """The alarms that follow from these clients' numbers; each names its clients."""
+    """The alarms that follow from these clients' numbers; `run` is what their commands name."""
     playing = {client: one for client, one in stats.items() if one.played}
     look = f"fedse view {run} --round {round}"
     return [
@@ -114,13 +114,13 @@ def _scene(
     return _Scene(who, ClientStats(**sums), config, look)
 
 
-def _nobody_voted(result: RoundResult, run: str) -> Alarm:
+def _nobody_voted(result: RoundResult) -> Alarm:
     if len(result.abstained) == len(result.stats) > 0:
         text = "nobody voted: no client has an episode to learn from, so the adapter is unchanged"
         return Alarm("nobody-voted", text, "fedse run CONFIG --set buffer.demonstrations=16")
     counts = ", ".join(_missing(result))
     text = f"nobody voted ({counts}), so the adapter is unchanged"
-    return Alarm("nobody-voted", text, f"fedse report {run}")
+    return Alarm("nobody-voted", text, "fedse report last")
 
 
 def clip_alarms(longest: float, config: Config, client: str) -> list[Alarm]:

@@ -9,15 +9,13 @@ from typing import Annotated
 
 from pydantic import Field
 
+from fedse.config.combinable import LEAST_MEMBERS, least_in_sum
 from fedse.config.schema import Config
 from fedse.errors import WireError
 from fedse.ledger.keys import Signer, signed_by
 from fedse.secure_sum.fixed_point import FixedPoint
 from fedse.secure_sum.key_agreement import PROTOCOL, require_usable
 from fedse.types import CLIENT_NAME, Record, canonical_json
-
-LEAST_MEMBERS = 3
-"""With two members, each could subtract its own update and learn the other's."""
 
 Hex32 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Hex64 = Annotated[str, Field(pattern=r"^[0-9a-f]{128}$")]
@@ -50,7 +48,7 @@ class SumTerms(Record):
 
         Of two groups of so many, more than a third of all members is in both.
         """
-        return max(2 * len(self.members) // 3 + 1, self.least, LEAST_MEMBERS)
+        return max(least_in_sum(len(self.members)), self.least)
 
     @property
     def form(self) -> FixedPoint:

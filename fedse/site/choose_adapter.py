@@ -5,7 +5,6 @@ first adapter of the experiment, on the site's own buffer, with as many steps as
 """
 
 from collections.abc import Mapping
-from math import ceil
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +13,7 @@ from fedse.config.schema import Config
 from fedse.course import Course
 from fedse.errors import StoreError
 from fedse.method.evaluate import PERSONAL, play_held_out
+from fedse.method.personal import afresh
 from fedse.method.site import Site
 from fedse.seeds import seed_of
 from fedse.site.own_adapters import GLOBAL, kept_adapter
@@ -69,9 +69,7 @@ def trained_alone(site: Site, config: Config) -> Adapter:
     steps = site.buffer.outbox.steps(config.run.name) + config.personal.steps
     if not lessons or not steps:
         return start
-    passes = ceil(steps / ceil(len(lessons) / config.train.batch))
-    length = {"epochs": passes, "max_steps": steps, "steps": None}
-    settings = config.train.model_copy(update={**length, "optimizer": "fresh", "factors": "both"})
+    settings = afresh(config.train, steps, len(lessons))
     seed = seed_of(config.run.seed, site.client, ALONE)
     return site.fit(start, lessons, settings, seed, Course(stays=True)).adapter
 

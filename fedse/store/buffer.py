@@ -33,6 +33,9 @@ from fedse.store.sums import Sums
 from fedse.store.sweeping import finish_sweep, is_unswept, note_unswept, sweep
 from fedse.types import Lazy, Task, Trajectory
 
+GAME = "round, split, position, env, task, seed, outcome"
+AS_PLAYED = "experiment = ? ORDER BY round, split DESC, position"
+
 
 class Buffer:
     """The open store of one client; an episode passes `redact` before it is written.
@@ -150,14 +153,10 @@ class Buffer:
 
     def played(self, experiment: str) -> Iterator[Played]:
         """All games on record, in the order they were played."""
-        rows = self._db.execute(
-            "SELECT round, split, position, env, task, seed, outcome, body FROM played"
-            " WHERE experiment = ? ORDER BY round, split DESC, position",
-            (experiment,),
-        )
-        for row in rows:
-            key, body = (experiment, *row[:3]), row[-1]
-            yield self._game((*row[:-1], self._episode(body, "played", *key) if body else None))
+        query = f"SELECT {GAME}, body FROM played WHERE {AS_PLAYED}"
+        for *row, body in self._db.execute(query, (experiment,)):
+            key = (experiment, *row[:3])
+            yield self._game((*row, self._episode(body, "played", *key) if body else None))
 
     def tallies(self, experiment: str, *, before: int) -> dict[Task, Tally]:
         """How the games of each training task ended in the rounds before that one."""
@@ -212,12 +211,8 @@ class Buffer:
 
     def held_out(self, experiment: str, round: int, record: str = "test") -> Iterator[Played]:
         """The games of a round on this record in their order, without what was said in them."""
-        rows = self._db.execute(
-            "SELECT round, split, position, env, task, seed, outcome, NULL FROM played"
-            " WHERE experiment = ? AND round = ? AND split = ? ORDER BY position",
-            (experiment, round, record),
-        )
-        yield from map(self._game, rows)
+        of_round = "experiment = ? AND round = ? AND split = ? ORDER BY position"
+        return self._on_record(of_round, experiment, round, record)
 
     def experiments(self) -> tuple[str, ...]:
         """The experiments there is an episode of, in order of name."""
@@ -228,12 +223,7 @@ class Buffer:
 
     def games(self, experiment: str) -> Iterator[Played]:
         """As `played`, without what was said."""
-        rows = self._db.execute(
-            "SELECT round, split, position, env, task, seed, outcome, NULL FROM played"
-            " WHERE experiment = ? ORDER BY round, split DESC, position",
-            (experiment,),
-        )
-        yield from map(self._game, rows)
+        return self._on_record(AS_PLAYED, experiment)
 
     def kept(self, experiment: str) -> Iterator[Played]:
         """The games learned from, oldest first, without what was said; round 0 = demonstrations."""
@@ -291,6 +281,11 @@ class Buffer:
 
     def _episode(self, body: Body, *row: object) -> Trajectory:
         return parse_row(Trajectory, self._seal.open(body, row), self._db.path)
+
+    def _on_record(self, which: str, *given: object) -> Iterator[Played]:
+        """Games without what was said in them."""
+        rows = self._db.execute(f"SELECT {GAME}, NULL FROM played WHERE {which}", given)
+        yield from map(self._game, rows)
 
     def _game(self, row: Sequence[Any]) -> Played:
         game = Played._make(row)

@@ -73,6 +73,15 @@ def write_durably(target: Path, data: bytes, *, mode: int = BY_UMASK) -> None:
         sync_folder(target.parent)
 
 
+def add_line(file: Path, line: bytes) -> None:
+    """`line` is in the file, for its owner alone; lines of several processes never mix."""
+    opened = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, OWNER_ONLY)
+    try:
+        os.write(opened, line)  # in one piece
+    finally:
+        os.close(opened)
+
+
 def append_whole(file: Path, line: bytes) -> None:
     """`file` ends with all of `line`, or, if that could not be written, with none of it."""
     with boundary(StoreError, f"write {file}"), file.open("ab", buffering=0) as log:

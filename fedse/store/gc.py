@@ -17,8 +17,8 @@ from fedse.store.kept_copy import kept_copies, remove_copies
 from fedse.store.retention import (
     Removable,
     copies,
-    late_replies,
     leftovers,
+    old_late_replies,
     old_rounds,
     remove,
     share,
@@ -44,7 +44,7 @@ def collect_run(run: Run, *, rounds: int, answers: int, dry_run: bool) -> list[F
 
     Its clients' outboxes keep the adapters of the newest `answers`.
     """
-    found = [*old_rounds(run, rounds), *late_replies(run, rounds), *leftovers(run)]
+    found = [*old_rounds(run, rounds), *old_late_replies(run, rounds), *leftovers(run)]
     freed = _sizes(found)
     if not dry_run:
         remove(found)

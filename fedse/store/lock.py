@@ -2,7 +2,7 @@
 
 import fcntl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,11 +14,9 @@ LOCK = ".lock"
 PATIENCE_SECONDS, LOOK_SECONDS = 1.0, 0.05
 
 
-@contextmanager
-def locked(folder: Path, *, busy: str, hint: str) -> Iterator[None]:
+def locked(folder: Path, *, busy: str, hint: str) -> AbstractContextManager[None]:
     """No other process holds `folder` meanwhile; if one does, the error says `busy`."""
-    with in_turn(folder / LOCK, seconds=PATIENCE_SECONDS, busy=busy, hint=hint):
-        yield
+    return in_turn(folder / LOCK, seconds=PATIENCE_SECONDS, busy=busy, hint=hint)
 
 
 @contextmanager
@@ -32,12 +30,10 @@ def in_turn(lock: Path, *, seconds: float, busy: str, hint: str) -> Iterator[Non
         yield
 
 
-@contextmanager
-def one_command(lock: Path, *, seconds: float, doing: str) -> Iterator[None]:
+def one_command(lock: Path, *, seconds: float, doing: str) -> AbstractContextManager[None]:
     """No other command is `doing` this; whoever waits longer than `seconds` learns what to end."""
     busy = f"another command has been {doing} for {seconds:.0f} s"
-    with in_turn(lock, seconds=seconds, busy=busy, hint=f"wait for it, or end it: lsof {lock}"):
-        yield
+    return in_turn(lock, seconds=seconds, busy=busy, hint=f"wait for it, or end it: lsof {lock}")
 
 
 def take_lock(file: BinaryIO, how: int, *, seconds: float, every: float) -> bool:

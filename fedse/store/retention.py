@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from fedse.adapters.peft_folder import WEIGHTS, linked
 from fedse.errors import StoreError, boundary
+from fedse.store.late_replies import late_replies
 from fedse.store.run import Run
 
 LEAST_KEPT = 2
@@ -69,13 +70,12 @@ def leftovers(run: Run) -> Iterator[Removable]:
         yield Removable(file, "a reply to an abandoned round")
 
 
-def late_replies(run: Run, keep: int) -> Iterator[Removable]:
+def old_late_replies(run: Run, keep: int) -> Iterator[Removable]:
     """Replies that came after their round was closed, of rounds that are not kept."""
     first = (run.committed or 0) + 1 - _kept(run, keep)
-    for file in sorted((run.path / "late").glob("*.safetensors")):
-        number = file.name.partition("-")[0]
-        if keep and number.isdecimal() and int(number) < first:
-            yield Removable(file, f"a late reply to round {int(number)}")
+    for late in late_replies(run):
+        if keep and late.round < first:
+            yield Removable(late.file, f"a late reply to round {late.round}")
 
 
 def copies(run: Run) -> Iterator[tuple[Path, Path]]:

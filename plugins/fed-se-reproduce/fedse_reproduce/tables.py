@@ -13,7 +13,7 @@ from fedse.config.methods import METHODS, apply_method, with_settings
 from fedse.config.schema import Config
 from fedse.config.shipped import SHIPPED
 from fedse.errors import ConfigError
-from fedse.plugins import package_of, plugin_names
+from fedse.plugins import packaged, plugin_names
 from fedse_reproduce.attackers import Attack
 
 World = Literal["five-worlds", "one-world", "related", "levels", "newcomer", "unequal", "reward"]
@@ -101,7 +101,7 @@ def require_arms(name: str, arms: Sequence[TableArm]) -> None:
     for arm in arms:
         for key, group in GROUPS.items():
             variant = str(arm.settings.get(key, ""))
-            package = package_of(group, variant)
+            package = packaged(group).get(variant)
             if package and variant not in plugin_names(group):
                 lacking.setdefault(package, []).append(arm.label)
     for package, labels in lacking.items():

@@ -11,8 +11,7 @@ or removed when the registry is next opened.
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from fedse.adapters.peft_folder import WEIGHTS, export_whole
@@ -158,11 +157,9 @@ class Registry:
                 beside.symlink_to(current)
                 beside.replace(link)
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _alone(self) -> AbstractContextManager[None]:
         lock = self._folder / LOCK
-        with one_command(lock, seconds=PATIENCE_SECONDS, doing="moving adapters"):
-            yield
+        return one_command(lock, seconds=PATIENCE_SECONDS, doing="moving adapters")
 
 
 def _move(line: Entry) -> Move:
