@@ -38,7 +38,7 @@ forms = st.builds(
     StepForm,
     clip=st.floats(1e-4, 1e3),
     units=st.integers(1, 10**6),
-    noise=st.floats(0, 1e4),
+    noise=st.just(0.0) | st.floats(1e-6, 1e4),
     members=st.integers(3, 200),
 )
 
