@@ -47,6 +47,12 @@ def now_of(here: Field, site: str) -> dict[str, Any]:
     return found or {"doing": "away"}
 
 
+def shown_doing(page: str) -> list[str]:
+    """What the page says that the sites do."""
+    shown = httpx.get(f"{page}status", trust_env=False).json()
+    return [one["now"]["doing"] for one in shown["sites"]]
+
+
 def kill_all(here: Field, site: str) -> float:
     """Everything of the site is dead; when the last of it was killed."""
     running = here.roll(site)
@@ -85,8 +91,8 @@ def test_a_killed_site_is_told_within_ten_seconds(tmp_path: Path):
         told = (tmp_path / "server.log").read_text()
         page = re.search(r"page of this federation: (http://\S+/)", told)
         assert page, told
-        shown = httpx.get(f"{page[1]}status", trust_env=False).json()
-        assert [one["now"]["doing"] for one in shown["sites"]] == ["sent", "silent"]
+        # On a busy machine a request that the site made before it was killed may be heard after it.
+        here.wait(TOLD_SECONDS, until=lambda: shown_doing(page[1]) == ["sent", "silent"])
         assert missing in told
         assert "north is connected" in told
         said = (tmp_path / "north.log").read_text()
