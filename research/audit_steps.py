@@ -30,24 +30,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedse.agent.loaded import prepare_torch
-from fedse.aggregate.factors import learned_part
 from fedse.audit.canary import exposure, make_canaries, random_codes, rank_of_first
 from fedse.audit.scores import Scores, auc, auc_estimate, tpr
 from fedse.config.file import load_config
 from fedse.privacy.accountant import Charge, noise_for
 from fedse.privacy.attacks import attack_bounds
-from fedse.secure_sum.private_step import StepForm, encode_step, take_step
+from fedse.secure_sum.private_step import StepForm
 from fedse.seeds import seed_of
 from fedse.store.files import write_whole
-from fedse.train.batch import lesson_of
-from fedse.train.lora import load_adapter
-from fedse.train.optimise import resting_factor, training_mode
-from fedse.train.step_gradient import alike, places_of
-from fedse.train.unit_gradients import shortened, unit_gradients
+from fedse.train.step_gradient import parts_of_sum
 from fedse.types import Adapter, Trajectory
 from research.leakage_table import ARMS, CONFIG
 from research.measure_leakage import World
-from research.private_step import DELTA, PUBLISHED, RULE, Federation, secret, whole
+from research.private_step import DELTA, PUBLISHED, RULE, Federation, course_of
 
 Matrix = NDArray[np.float64]
 PRESENT, CORRUPT = (0, 1, 2, 4), 4
@@ -121,19 +116,11 @@ def gradients(
     federation: Federation, at: Adapter, lessons: Sequence[Trajectory], form: StepForm
 ) -> Matrix:
     """Each lesson's part of the sum, rounded as in a step."""
-    trainer, part = federation.world.trainer, federation.part
-    kept = [lesson_of(lesson, context=federation.world.context) for lesson in lessons]
-    model = trainer.model(at.spec)
-    load_adapter(model, at)
-    found = np.zeros((len(lessons), part.size), dtype=np.float32)
-    with resting_factor(model, "b"), training_mode(model, trainer.place):
-        order = places_of(model, part)
-        for group in alike([(place,) for place in range(len(kept))], kept):
-            units = [[kept[place] for place in unit] for unit in group]
-            rows, _ = unit_gradients(model, units, trainer.place)
-            short = np.trunc((shortened(rows, form.clip)[:, order] / form.unit).numpy())
-            found[[unit[0] for unit in group]] = short * form.unit
-    return found.astype(np.float64)
+    found, world = np.zeros((len(lessons), federation.part.size)), federation.world
+    given = (world.trainer, at, lessons, course_of(lessons, form), federation.part)
+    for group, whole_U_P, _ in parts_of_sum(*given, context=world.context):
+        found[[unit[0] for unit in group]] = whole_U_P.numpy() * form.unit
+    return found
 
 
 class Seen:
@@ -189,26 +176,18 @@ class Unknown:
 
 def walked(federation: Federation, subjects: Subjects, form: StepForm, steps: int) -> Seen:
     """What is seen in so many private steps."""
-    at, seen = federation.world.start, Seen(subjects)
-    velocity = np.zeros(federation.part.size, dtype=np.float32)
-    for number in range(1, steps + 1):
-        sums = [federation.gradient(at, lessons, form).total for lessons in subjects.sites]
-        sent = [
-            encode_step(one, form, secret(federation.world.seed, number, site))
-            for site, one in zip(PRESENT, sums, strict=True)
-        ]
-        plain = [one.astype(np.float64) * form.unit for one in sums]
+    seen = Seen(subjects)
+    pools = dict(zip(PRESENT, subjects.sites, strict=True))
+    for number, step in enumerate(federation.steps(form, steps, pools), start=1):
+        at, totals = step.before, [one.total for one in step.sums]
+        plain = [one.astype(np.float64) * form.unit for one in totals]
         noises = [
             (vector - one.astype(np.uint32)).view(np.int32) * form.unit
-            for vector, one in zip(sent, sums, strict=True)
+            for vector, one in zip(step.sent, totals, strict=True)
         ]
         asked, own = (gradients(federation, at, x, form) for x in (subjects.asked, subjects.own))
         codes = [gradients(federation, at, variants, form) for variants in subjects.codes]
         seen.step(form, asked, own, codes, list(zip(plain, noises, strict=True)))
-        total = np.add.reduce(sent, dtype=np.uint32)
-        start = learned_part(at, federation.part).vector
-        end, velocity = take_step(start, velocity, total, form, RULE)
-        at = whole(Adapter(federation.part, end), at)
         print("step", number, f"{form.clip} reached by {seen.clipped[-1]:.2f}", flush=True)
     return seen
 

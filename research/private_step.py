@@ -16,16 +16,15 @@ than that, by a factor of 1.29 for five sites.
 import argparse
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedse.agent.loaded import prepare_torch
-from fedse.aggregate.factors import learned_part, travelling_spec, with_resting_factor
-from fedse.aggregate.validate import load_checked
+from fedse.aggregate.factors import learned_part, travelling_spec, whole_adapter
 from fedse.config.file import load_config
 from fedse.config.private_step import StepSection
 from fedse.config.training import TrainSection
@@ -52,6 +51,15 @@ RULE = StepSection(units=1000, clip=0.1, lr=2.5)
 Facts = dict[str, Any]
 
 
+class Taken(NamedTuple):
+    """A private step, and the sum and the message of each site in it."""
+
+    before: Adapter
+    after: Adapter
+    sums: list[GradientSum]
+    sent: list[Whole]
+
+
 class Federation:
     """Sites with lessons of their own, and the adapter they have in common."""
 
@@ -69,10 +77,8 @@ class Federation:
         self.part: AdapterSpec = travelling_spec(world.spec, learned)
 
     def gradient(self, at: Adapter, lessons: Sequence[Trajectory], form: StepForm) -> GradientSum:
-        units = tuple((place,) for place in range(len(lessons)))
-        course, world = StepCourse(units, form.clip, form.unit), self.world
-        given = (at, lessons, course, self.part)
-        return step_gradient(world.trainer, *given, context=world.context)
+        given = (self.world.trainer, at, lessons, course_of(lessons, form), self.part)
+        return step_gradient(*given, context=self.world.context)
 
     def loss(self, at: Adapter) -> float:
         """On lessons that no site has."""
@@ -80,36 +86,43 @@ class Federation:
             self.gradient(at, self.held_out, StepForm(1.0, 1, 0.0, len(self.pools))).loss, 4
         )
 
-    def walked(self, form: StepForm, steps: int) -> tuple[Adapter, list[Facts]]:
-        """The adapter after so many private steps, and what is known of each."""
-        at, told = self.world.start, list[Facts]()
-        velocity = np.zeros(self.part.size, dtype=np.float32)
-        for number in range(1, steps + 1):
-            began = time.process_time()
-            found = [self.gradient(at, pool, form) for pool in self.pools]
+    def steps(
+        self, form: StepForm, count: int, pools: Mapping[int, Sequence[Trajectory]]
+    ) -> Iterator[Taken]:
+        """So many private steps, one after another, of these sites with these lessons."""
+        at, velocity = self.world.start, np.zeros(self.part.size, dtype=np.float32)
+        for number in range(1, count + 1):
+            sums = [self.gradient(at, pool, form) for pool in pools.values()]
             sent = [
                 encode_step(one.total, form, secret(self.world.seed, number, site))
-                for site, one in enumerate(found)
+                for site, one in zip(pools, sums, strict=True)
             ]
             total: Whole = np.add.reduce(sent, dtype=np.uint32)
-            start = learned_part(at, self.part).vector
+            start, before = learned_part(at, self.part).vector, at
             end, velocity = take_step(start, velocity, total, form, RULE)
-            at = whole(Adapter(self.part, end), at)
-            plain = sum(one.total for one in found) * (form.unit / (form.clip * form.units))
+            at = whole_adapter(Adapter(self.part, end), at)
+            yield Taken(before, at, sums, sent)
+
+    def walked(self, form: StepForm, steps: int) -> tuple[Adapter, list[Facts]]:
+        """The adapter after so many private steps, and what is known of each."""
+        at, told, began = self.world.start, list[Facts](), time.process_time()
+        for step in self.steps(form, steps, dict(enumerate(self.pools))):
+            at = step.after
+            plain = sum(one.total for one in step.sums) * (form.unit / (form.clip * form.units))
             told.append(
                 {
-                    "loss": round(float(np.mean([one.loss for one in found])), 4),
+                    "loss": round(float(np.mean([one.loss for one in step.sums])), 4),
                     "signal": round(float(np.linalg.norm(plain)), 4),
                     "cpu_seconds": round(time.process_time() - began, 1),
                 }
             )
+            began = time.process_time()
         return at, told
 
 
-def whole(part: Adapter, before: Adapter) -> Adapter:
-    """The learned part, with the factor that rests as it was."""
-    data = with_resting_factor(part.to_bytes(), part.spec, before)
-    return load_checked(lambda: data, before.spec)
+def course_of(lessons: Sequence[Trajectory], form: StepForm) -> StepCourse:
+    """Every lesson is a unit."""
+    return StepCourse(tuple((place,) for place in range(len(lessons))), form.clip, form.unit)
 
 
 def secret(seed: int, step: int, site: int) -> bytes:

@@ -5,7 +5,7 @@ whole numbers have no rounding, so one unit more or less changes the sum by no m
 and the order of units changes nothing.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,12 +32,30 @@ def step_gradient(
     beat: Callable[[], None] = lambda: None,
 ) -> GradientSum:
     """The sum over all units at `start`, in the layout of `part`; zeros where there is no unit."""
+    total, losses = np.zeros(part.size, dtype=np.int64), 0.0
+    for _, whole_U_P, loss in parts_of_sum(trainer, start, lessons, course, part, context=context):
+        total += whole_U_P.sum(dim=0).numpy()
+        losses += loss
+        beat()
+    return GradientSum(total, losses / max(1, len(course.units)))
+
+
+def parts_of_sum(
+    trainer: Trainer,
+    start: Adapter,
+    lessons: Sequence[Tokenized],
+    course: StepCourse,
+    part: AdapterSpec,
+    *,
+    context: int,
+) -> Iterator[tuple[list[Sequence[int]], Tensor, float]]:
+    """Some units at a time: what each adds to the sum, as a row, and the sum of their losses."""
     kept: Sequence[Lesson] = Lazy(
         len(lessons),
         lambda place: lesson_of(lessons[place], context=context),
         remembered=REMEMBERED,
     )
-    model, total, losses = trainer.model(start.spec), np.zeros(part.size, dtype=np.int64), 0.0
+    model = trainer.model(start.spec)
     load_adapter(model, start)
     factors = "both" if part == start.spec else "b"
     with resting_factor(model, factors), training_mode(model, trainer.place):
@@ -46,10 +64,7 @@ def step_gradient(
             units = [[kept[place] for place in unit] for unit in group]
             gradients_U_P, loss = unit_gradients(model, units, trainer.place)
             short_U_P = shortened(gradients_U_P, course.clip)[:, order]
-            total += torch.trunc(short_U_P / course.unit).to(torch.int64).sum(dim=0).numpy()
-            losses += loss
-            beat()
-    return GradientSum(total, losses / max(1, len(course.units)))
+            yield group, torch.trunc(short_U_P / course.unit).to(torch.int64), loss
 
 
 def alike(units: Sequence[Sequence[int]], lessons: Sequence[Lesson]) -> list[list[Sequence[int]]]:
