@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from fedse.cli.site_options import opened
 from fedse.config.file import load_config, parse_config
-from fedse.config.presets import PRESETS
+from fedse.config.presets import PRESETS, least_audit
 from fedse.config.schema import Config
 from fedse.privacy.explained import NEVER, PROTECTIONS, named_settings
 
@@ -71,4 +71,4 @@ def _settings(config: Config) -> Iterator[tuple[str, str]]:
         agreed, own, audit = named_settings(preset)
         yield "agreed by all sites", agreed
         yield "each site's own", own
-        yield "policy.toml, at least", "" if config.step.on else audit
+        yield "policy.toml, at least", audit if least_audit(config) else ""

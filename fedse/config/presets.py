@@ -60,6 +60,15 @@ PRESETS: Mapping[str, Preset] = {
 }
 
 
+def least_audit(config: Any) -> Mapping[str, float]:
+    """The least strict [audit] of the sites; empty = none.
+
+    A private step sends no adapter, which is what an audit judges.
+    """
+    preset = PRESETS.get(config.privacy.preset or "")
+    return MappingProxyType({}) if preset is None or config.step.on else preset.audit
+
+
 def filled(raw: Mapping[str, Any]) -> dict[str, Any]:
     """An experiment file with what its preset turns on, where the file says nothing."""
     privacy, made = raw.get("privacy"), dict(raw)

@@ -7,7 +7,7 @@ compare them with the files in docs/results/.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from fedse.config.presets import PRESETS, Preset, stated, written
+from fedse.config.presets import Preset, least_audit, stated, written
 from fedse.config.schema import Config
 
 
@@ -25,11 +25,6 @@ class Protection(NamedTuple):
     lacks: str
     source: str
     """The command that measured it."""
-
-
-def _audit_of(config: Config) -> bool:
-    preset = PRESETS.get(config.privacy.preset or "")
-    return preset is not None and bool(preset.audit) and not config.step.on
 
 
 PROTECTIONS: Sequence[Protection] = (
@@ -88,7 +83,7 @@ PROTECTIONS: Sequence[Protection] = (
     ),
     Protection(
         "an answer that tells too much stays at the site",
-        _audit_of,
+        lambda config: bool(least_audit(config)),
         "a site attacks its own answer before it leaves; policy.toml can only make that stricter",
         "an AUC of 0.75, one in ten at 1 % false alarms, 3 bits of a planted secret",
         "an audited round trains nine times and more; with fewer than 100 lessons nothing leaves",

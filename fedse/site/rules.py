@@ -17,7 +17,7 @@ import tomlkit
 from pydantic import Field, ValidationError
 
 from fedse.audit.verdict import AuditRules
-from fedse.config.presets import PRESETS
+from fedse.config.presets import least_audit
 from fedse.config.schema import Config
 from fedse.config.section import Positive, Section
 from fedse.errors import ConfigError, FedSEError
@@ -92,14 +92,11 @@ def first_rules(config: Config, *, adapter_bytes: int) -> SiteRules:
 
 
 def in_force(rules: SiteRules, config: Config) -> SiteRules:
-    """The site's rules; its audit is no looser than that of its preset, if it has one.
-
-    A private step sends no adapter, which is what an audit judges.
-    """
-    preset = PRESETS.get(config.privacy.preset or "")
-    if preset is None or not preset.audit or config.step.on:
+    """The site's rules; its audit is no looser than that of its preset, if it has one."""
+    demanded = least_audit(config)
+    if not demanded:
         return rules
-    own, least = rules.audit, AuditRules.model_validate(preset.audit)
+    own, least = rules.audit, AuditRules.model_validate(demanded)
     rounds = [audit.every for audit in (own, least) if audit.every]
     strict = {key: min(getattr(own, key), getattr(least, key)) for key in LIMITS}
     audit = own.model_copy(update={**strict, "every": min(rounds)})
