@@ -74,7 +74,8 @@ class GridAsk:
     ) -> Iterator[Delivery]:
         """What these members answer, as it comes."""
         content, train = request_content(question.model_dump(mode="json"), body), question.trains
-        out, well = {*self._members} - {*of}, set[str]()
+        # Who takes a place while others answer does not get their seat when one of them is away.
+        out, well = {*self._members} - {*of} | {*self._free()}, set[str]()
         asking = self._begin(out, question)
         while True:
             self._beat()
@@ -123,7 +124,7 @@ class GridAsk:
         )
 
     def _size(self, out: set[str], *, train: bool) -> Size:
-        members = len({*self._members} - out - {*self._free()})
+        members = len({*self._members} - out)
         # The last adapter is measured by all.
         return size_of(members, self._run.config.aggregate.goal if train else 0)
 

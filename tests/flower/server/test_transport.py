@@ -51,11 +51,11 @@ class FakeGrid:
 
     def __init__(self, answers: dict[NodeInfo, Answer]) -> None:
         self._answers = {node.node_id: answer for node, answer in answers.items()}
-        self._nodes = list(answers)
+        self.nodes = list(answers)
         self.asked: dict[str, Message] = {}
 
     def get_nodes(self) -> list[NodeInfo]:
-        return self._nodes
+        return self.nodes
 
     def push_messages(self, messages: Iterable[Message]) -> list[str]:
         for message in messages:
@@ -466,6 +466,26 @@ def test_who_has_taken_a_free_place_is_asked(run: Run, clock: Ticking):
     got = list(ask(first_request(run.config, adapter), adapter.to_bytes(), of=NAMES))
     assert sorted(d.client for d in got) == sorted(NAMES)
     assert clock.now == 0.0
+
+
+def test_who_takes_a_place_in_a_round_gets_no_seat_of_one_that_is_away(run: Run, clock: Ticking):
+    """It is asked from the next question on."""
+    patient(run)
+    grid, free = FakeGrid(named(*(votes(i) for i in range(5)))), {NAMES[4]}
+    away, *there, newcomer = grid.nodes
+    adapter = toy_adapter(SPEC, 9)
+    question = first_request(run.config, adapter)
+
+    def beat() -> None:
+        taken, back = clock.now > 2, clock.now > 4
+        free.difference_update({NAMES[4]} if taken else ())
+        grid.nodes = [*[away] * back, *there, *[newcomer] * taken]
+
+    ask = GridAsk(grid, run, join_seconds=0.0, well=NAMES[:4], free=lambda: free, beat=beat)
+    got = list(ask(question, adapter.to_bytes(), of=NAMES))
+    assert sorted(d.client for d in got) == sorted(NAMES[:4])
+    got = list(ask(question, adapter.to_bytes(), of=NAMES))
+    assert sorted(d.client for d in got) == sorted(NAMES)
 
 
 def test_what_a_site_answered_before_it_was_revoked_counts(run: Run, clock: Ticking):
