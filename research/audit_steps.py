@@ -93,7 +93,7 @@ class Subjects(NamedTuple):
     """Every canary with each of its codes, the true one first."""
 
 
-def subjects_of(federation: Federation) -> Subjects:
+def subjects_of(federation: Federation, codes: int = CODES) -> Subjects:
     """Members and the others are a random half each of the same lessons."""
     world, pools = federation.world, federation.pools
     both = [*pools[0], *federation.held_out]
@@ -101,15 +101,15 @@ def subjects_of(federation: Federation) -> Subjects:
     asked = [both[place] for place in order.tolist()]
     members = asked[: len(asked) // 2]
     planted = make_canaries(members, "typed", CANARIES, seed=world.seed)
-    codes = []
+    variants = []
     for one in planted:
-        others = random_codes(CODES, seed=seed_of(world.seed, "codes", one.number))
-        texts = [one.code, *(code for code in others if code != one.code)][:CODES]
+        others = random_codes(codes, seed=seed_of(world.seed, "codes", one.number))
+        texts = [one.code, *(code for code in others if code != one.code)][:codes]
         arm = ARMS[PUBLISHED]
-        codes.append([world.tokenized(arm, one.episode(text)) for text in texts])
-    audited = [*members, *(variants[0] for variants in codes)]
+        variants.append([world.tokenized(arm, one.episode(text)) for text in texts])
+    audited = [*members, *(own[0] for own in variants)]
     sites = [audited, *(pools[site] for site in PRESENT[1:])]
-    return Subjects(sites, asked, pools[3], codes)
+    return Subjects(sites, asked, pools[3], variants)
 
 
 def gradients(
@@ -211,7 +211,7 @@ def found(evidence: Evidence, deviation: float, *, seed: int) -> dict[str, Any]:
 def exposed(codes: Sequence[Evidence], deviation: float, *, seed: int) -> float:
     """How many bits of a planted secret the sums tell, on average."""
     bits = [
-        exposure(rank_of_first(-row), CODES)
+        exposure(rank_of_first(-row), len(row))
         for one in codes
         for row in one.drawn(deviation, DRAWS, seed=seed)
     ]
@@ -224,24 +224,32 @@ def audited(federation: Federation, steps: int) -> dict[str, Any]:
     noise = noise_for(EPSILON, DELTA, rate=1.0, steps=steps)
     form = StepForm(RULE.clip, RULE.units, noise, 5)
     seen = walked(federation, subjects_of(federation), form, steps)
+    bounds = attack_bounds([Charge("", 0, "episode", 1.0, noise, steps)])
+    return {
+        "seed": seed,
+        **figures(seen, form, seed=seed),
+        "bound": {"auc": round(bounds.auc, 4), "found": round(bounds.found, 4)},
+        "cpu_seconds": round(time.process_time() - began, 1),
+    }
+
+
+def figures(seen: Seen, form: StepForm, *, seed: int) -> dict[str, Any]:
+    """What both attackers found out."""
     unit = form.sigma * form.unit
     # Scores are divided by the variance already, so the noise in them is that much shorter.
     others = 1 / (unit * np.sqrt(len(PRESENT) - 1))
     sums = unit * np.sqrt(len(PRESENT))
-    bounds = attack_bounds([Charge("", 0, "episode", 1.0, noise, steps)])
+    codes = len(seen.codes[0].signal)
     return {
-        "seed": seed,
         "knows the others": found(seen.others, others, seed=seed),
         "knows the sum": found(seen.sum, sums, seed=seed),
         "control": found(seen.others, CONTROL * others, seed=seed)["auc"],
-        "bound": {"auc": round(bounds.auc, 4), "found": round(bounds.found, 4)},
         "typed secrets, bits": {
             "knows the others": exposed(seen.codes, others, seed=seed),
             "knows the sum": exposed(seen.sum_codes, sums, seed=seed),
-            "by chance": round(float(np.mean([exposure(r + 1, CODES) for r in range(CODES)])), 2),
+            "by chance": round(float(np.mean([exposure(r + 1, codes) for r in range(codes)])), 2),
         },
         "share at the clip": round(float(np.mean(seen.clipped)), 3),
-        "cpu_seconds": round(time.process_time() - began, 1),
     }
 
 
