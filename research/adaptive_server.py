@@ -1,9 +1,10 @@
 """Can a server bring out more with adapters of its own making than with the true ones?
 
-    python -m research.adaptive_server docs/results/adaptive-server.json --seeds 1
-    python -m research.adaptive_server docs/results/adaptive-server.json --world maze --seeds 1
+    python -m research.adaptive_server docs/results/adaptive-server.json
+    python -m research.adaptive_server docs/results/adaptive-server.json --lessons 55
+    python -m research.adaptive_server docs/results/adaptive-server.json --world maze --lessons 55
     FEDSE_MODELS=FOLDER python -m research.adaptive_server docs/results/adaptive-server.json \
-        --config fedse/desk.toml --world books --lessons 24 --codes 16 --only "as begun" --seeds 1
+        --config fedse/desk.toml --world books --lessons 24 --codes 16 --only "as begun"
 
 A server that is not honest sends the same adapter in all steps, so that only the noise differs from
 one sum to the next and the mean of the sums has the least of it. It can choose among adapters: one

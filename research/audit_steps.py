@@ -1,7 +1,7 @@
 """What the sums of all private steps of a run give away about the lessons of one site.
 
     python -m research.audit_steps docs/results/audit-steps.json --seeds 1 2 3
-    python -m research.audit_steps docs/results/audit-steps.json --world maze --seeds 1
+    python -m research.audit_steps docs/results/audit-steps.json --world maze --lessons 55 --seeds 1
 
 Five sites with 200 lessons each, as in research/private_step.py, with noise for an epsilon of 8.
 One site is away in every step, so the noise in the sum is the least that the promise allows. Two

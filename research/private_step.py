@@ -64,6 +64,8 @@ class Federation:
     """Sites with lessons of their own, and the adapter they have in common."""
 
     def __init__(self, world: World, folder: Path, sites: int = SITES) -> None:
+        if len(world.pool(sites)) < len(world.pool(0)):
+            raise ValueError(f"too few games for {sites} sites: {len(world.games)} in all")
         self.world = world
         arm = ARMS[PUBLISHED]
         redact = redaction(arm, folder, world.encoder)

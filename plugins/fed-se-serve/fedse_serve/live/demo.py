@@ -55,9 +55,9 @@ new_tokens = 28
 [train]
 lr = 3e-4
 optimizer = "kept"
-schedule = "run"
+schedule = "constant"
 batch = 1
-steps = 8
+steps = 16
 [trainer]
 precision = "float32"
 max_tokens = 1536

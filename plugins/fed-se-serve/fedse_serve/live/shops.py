@@ -30,7 +30,7 @@ SHOPS = {
     "shoes": ("damaged", "wrong"),
 }
 """Each shop with the cases that its staff's conversations are about; customers come with all."""
-LOGS = 4
+LOGS = 8
 """Conversations of its staff that a shop begins with."""
 DAY = 86_400.0
 # A dozen thumbs a day prove little: a candidate serves half of the customers and takes over as soon
