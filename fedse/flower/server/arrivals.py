@@ -13,10 +13,8 @@ from typing import Any
 from flwr.app import Message
 from flwr.proto.runtime_pb2 import PullAppMessagesRequest, PullAppMessagesResponse
 from flwr.serverapp import Grid
+from flwr.superlink.grid.http_grid import HttpGrid
 
-from fedse.flower.patches.replace import of_flower
-
-HTTP_GRID = "flwr.superlink.grid.http_grid:HttpGrid"
 # SQLite takes tens of thousands of names in one question; an answer is to stay small.
 AT_ONCE = 500
 
@@ -26,7 +24,7 @@ ReadReply = Callable[[], Sequence[Message]]
 
 def arrivals(grid: Grid, questions: Sequence[str]) -> dict[str, ReadReply]:
     """By question, how the reply that is there is read; the SuperLink will not name it again."""
-    if not isinstance(grid, of_flower(HTTP_GRID)):
+    if not isinstance(grid, HttpGrid):
         return one_by_one(grid, questions)
     found: dict[str, ReadReply] = {}
     for start in range(0, len(questions), AT_ONCE):

@@ -126,7 +126,7 @@ class Mailbox:
         """
         asked = {i: sent.expires for i, sent in waiting.items() if i not in self._pulls}
         if self._look is None and asked:
-            self._look = _Look(asked, _Call(partial(arrivals, self._grid, list(asked))))
+            self._look = _Look(asked, _UnderWay(partial(arrivals, self._grid, list(asked))))
         if self._look is None or not self._look.call.over(LOOK_SECONDS):
             return
         look, self._look = self._look, None
@@ -146,7 +146,7 @@ class Mailbox:
         hours. So it waits in a thread: a slow or broken upload costs the others PULL_SECONDS once.
         """
         pull = self._pulls[message_id]
-        first, reading = pull.reading is None, pull.reading or _Call(pull.read)
+        first, reading = pull.reading is None, pull.reading or _UnderWay(pull.read)
         if not reading.over(PULL_SECONDS if first else 0.0):
             pull.reading = reading
             return ()
@@ -156,7 +156,7 @@ class Mailbox:
         return reading.result()
 
 
-class _Call(Generic[T]):
+class _UnderWay(Generic[T]):
     """A call under way in a thread of its own, for as long as it takes."""
 
     def __init__(self, call: Callable[[], T]) -> None:
@@ -187,7 +187,7 @@ class _Look(NamedTuple):
     """A request for what has come, with the questions it asks for and when each expires."""
 
     asked: Mapping[str, float]
-    call: _Call[dict[str, ReadReply]]
+    call: _UnderWay[dict[str, ReadReply]]
 
 
 @dataclass
@@ -196,7 +196,7 @@ class _Pull:
 
     read: ReadReply
     expires: float
-    reading: _Call[Sequence[Message]] | None = None
+    reading: _UnderWay[Sequence[Message]] | None = None
 
 
 def _is_busy(error: Exception) -> bool:
