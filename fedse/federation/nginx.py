@@ -31,8 +31,6 @@ REQUESTS_PER_SITE, REQUESTS_TO_SPARE = 6, 32
 LEAST_CONNECTIONS, CONNECTIONS_PER_REQUEST, SHARES = 4096, 2, 2
 # Objects under way, each of which nginx keeps in memory: of one address, at most, and of all.
 OBJECTS_PER_SITE, OBJECTS_TO_SPARE, OBJECTS_PER_ADDRESS, OBJECTS = 2, 4, 24, 128
-# Connections to the SuperLink, which keeps each a little longer than nginx does.
-KEPT, KEPT_SECONDS = 32, 60
 # Between two pieces of what a client sends or takes. Nothing waits that long by itself.
 IDLE_SECONDS = 10
 
@@ -55,11 +53,7 @@ http {{
   limit_conn_zone $binary_remote_addr zone=uploads:1m; limit_conn_zone $server_port zone=all:1m;
   # The SuperLink keeps a body in memory before it knows who sends it: it gets whole ones only.
   proxy_request_buffering on; proxy_buffering off; proxy_max_temp_file_size 0;
-  # A connection to the SuperLink is kept: its TLS handshake takes longer than most requests.
-  proxy_http_version 1.1; proxy_set_header Connection "";
-  upstream superlink {{
-    server 127.0.0.1:{link_port}; keepalive {kept}; keepalive_timeout {kept_for}s;
-  }}
+  proxy_http_version 1.1;
   # A SuperLink whose database is busy answers 500, which makes a SuperNode give up; 503 does not.
   proxy_intercept_errors on; error_page 500 =503 /busy;
   proxy_ssl_verify on; proxy_ssl_trusted_certificate keys/ca.crt; proxy_ssl_name localhost;
@@ -75,7 +69,7 @@ http {{
 }}
 """
 _LOCATION = """\
-    location = {path} {{ limit_except POST {{ deny all; }} {body}proxy_pass {link}{path}; }}"""
+    location = {path} {{ limit_except POST {{ deny all; }} {body}proxy_pass {upstream}{path}; }}"""
 
 
 def nginx_config(folder: Path, *, host: str, port: int, link_port: int, sites: int) -> str:
@@ -91,20 +85,18 @@ def nginx_config(folder: Path, *, host: str, port: int, link_port: int, sites: i
         requests=requests,
         connections=connections,
         files=2 * connections,
-        link_port=link_port,
-        kept=KEPT,
-        kept_for=KEPT_SECONDS,
-        locations="\n".join(_location(route, sites) for route in FLEET_ROUTES),
+        locations="\n".join(_location(route, link_port, sites) for route in FLEET_ROUTES),
     )
 
 
-def _location(route: str, sites: int) -> str:
+def _location(route: str, link_port: int, sites: int) -> str:
+    upstream = f"https://127.0.0.1:{link_port}"
     # In memory: a worker of nginx may run as a user who cannot write into the folder.
     body = f"client_max_body_size {MAX_OBJECT}; client_body_buffer_size {MAX_OBJECT}; "
     body += f"limit_conn uploads {most_objects(sites)}; limit_conn all {OBJECTS}; "
     is_object = route == OBJECT_ROUTE
     path = f"/v1/fleet/{route}"
-    return _LOCATION.format(path=path, body=body if is_object else "", link="https://superlink")
+    return _LOCATION.format(path=path, body=body if is_object else "", upstream=upstream)
 
 
 def most_objects(sites: int) -> int:

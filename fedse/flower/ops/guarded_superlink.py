@@ -16,7 +16,6 @@ from typing import Any
 import httpx
 
 from fedse.errors import FedSEError, MachineError
-from fedse.federation.nginx import KEPT_SECONDS
 from fedse.flower.messages.bounds import reply_bounds
 from fedse.flower.patches.door import ENTER, PUSH, PUSH_OBJECT, Door, HeardNodes, Replies
 from fedse.flower.patches.expired_claims import look_once_a_second
@@ -54,7 +53,6 @@ def main(argv: Sequence[str]) -> None:
         log_config=of_flower(f"{PROGRAM}:get_uvicorn_log_config")(level),
         ssl_keyfile=config.ssl_keyfile,
         ssl_certfile=config.ssl_certfile,
-        timeout_keep_alive=KEPT_SECONDS + 15,
     )
 
 
