@@ -7,6 +7,7 @@ so many seconds on a question that trains, and answers with the adapter it was s
 Other questions are answered at once. It ends when it is ended.
 """
 
+import secrets
 import sys
 import threading
 import time
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 from flwr.app import Message
@@ -64,7 +66,8 @@ def serve(connection: Any, site: str, work: float) -> None:
         request, body = read_request(message.content)
         if request["kind"] == "train":
             time.sleep(work)
-        content = reply_content(answer(request, body, site), salt=LEAST_SALT + seed_of(site) % 1000)
+        salt = LEAST_SALT + secrets.randbelow(LEAST_SALT)
+        content = reply_content(answer(request, body, site), salt=salt)
         reply = Message(content, reply_to=message)
         with no_object_id_recompute():
             reply.metadata.__dict__["_message_id"] = reply.object_id
@@ -83,6 +86,16 @@ def whole(tree: Any, name: str, pull: Callable[[str], bytes]) -> Message:
     return message
 
 
+def come_from(address: Callable[[], str | None]) -> None:
+    """Connections that this thread makes from now on come from its own address."""
+    plain = httpx.HTTPTransport.__init__
+
+    def made(self: httpx.HTTPTransport, *given: Any, **options: Any) -> None:
+        plain(self, *given, **options, local_address=address())
+
+    httpx.HTTPTransport.__init__ = made  # type: ignore[method-assign]
+
+
 def stay_online(server: str, ca: Path, home: Path, work: float) -> None:
     """The site is online; a connection that breaks is made again."""
     key: Any = load_ssh_private_key((home / "node.key").read_bytes(), None)
@@ -97,9 +110,16 @@ def stay_online(server: str, ca: Path, home: Path, work: float) -> None:
 
 def main() -> None:
     server, ca, work, *homes = sys.argv[1:]
+    own = threading.local()
+    come_from(lambda: getattr(own, "address", None))
+
+    def run(home: Path) -> None:
+        # The proxy bounds what one address may have under way; each site has one of its own.
+        own.address = f"127.{1 + seed_of(home.name) % 250}.{seed_of(home.name, 1) % 250}.2"
+        stay_online(server, Path(ca), home, float(work))
+
     for home in homes:
-        arguments = (server, Path(ca), Path(home), float(work))
-        threading.Thread(target=stay_online, args=arguments, daemon=True).start()
+        threading.Thread(target=run, args=(Path(home),), daemon=True).start()
         time.sleep(POLL_SECONDS / len(homes))
     threading.Event().wait()
 

@@ -36,7 +36,6 @@ episodes = 0
 [aggregate]
 deadline = 3600.0
 min_clients = {sites}
-rejoin = 0.0
 [storage]
 rounds = 2
 """
