@@ -17,7 +17,8 @@ from fedse.drivers.stages import introduce
 from fedse.federation.keys import PRESENCE, NodeKey, make_identity, make_node_key
 from fedse.federation.line import FILE as LINE
 from fedse.flower.messages.bundle import own_digest
-from fedse.flower.ops.commands import command, environment, guarded_environment
+from fedse.flower.ops.commands import environment, guarded_environment
+from fedse.flower.ops.registrar import registrar_command
 from fedse.flower.ops.superlink import (
     CONNECTION,
     START_SECONDS,
@@ -150,9 +151,5 @@ def node_arguments(desk: SitePlace, superlink: str, ca: Path, key: NodeKey) -> l
 
 def register(processes: Processes, keys: dict[str, NodeKey]) -> None:
     """Each node may speak for the client it is registered as, and for no other."""
-    flwr = [command("flwr"), "supernode", "register"]
-    commands = {
-        f"register-{client}": [*flwr, str(key.public), CONNECTION, "--name", client]
-        for client, key in keys.items()
-    }
-    processes.succeed(commands, seconds=START_SECONDS)
+    line = registrar_command(CONNECTION, come={name: key.public for name, key in keys.items()})
+    processes.succeed({"registrar": line}, seconds=START_SECONDS)

@@ -18,6 +18,7 @@ import httpx
 from fedse.errors import FedSEError, MachineError
 from fedse.flower.messages.bounds import reply_bounds
 from fedse.flower.patches.door import ENTER, PUSH, PUSH_OBJECT, Door, HeardNodes, Replies
+from fedse.flower.patches.expired_claims import look_once_a_second
 from fedse.flower.patches.replace import TESTED, of_flower
 
 PROGRAM = "flwr.superlink.cli.flower_superlink"
@@ -39,6 +40,7 @@ def main(argv: Sequence[str]) -> None:
     sys.argv = ["flower-superlink", *flowers]
     os.environ.pop(OTHER_WAY_IN, None)
     config = of_flower(f"{PROGRAM}:_parse_superlink_lifespan_config")()
+    look_once_a_second()
     heard = HeardNodes(own.heard, clock=time.time, ticks=time.monotonic)
     app = guarded_app(config, Replies(reply_bounds(own.adapter_bytes), own.offences), heard)
     prove(app, heard)

@@ -7,10 +7,13 @@ from typing import NamedTuple
 
 from fedse.federation.folder import Federation, write_nodes, write_public_key
 from fedse.federation.keys import public_pem
-from fedse.flower.ops.commands import command
+from fedse.flower.ops.registrar import registrar_command
 from fedse.flower.ops.superlink import CONNECTION, START_SECONDS
 from fedse.processes.group import Processes
 from fedse.store.lock import one_command
+
+# For each word of the command, on a busy machine.
+NODE_SECONDS = 0.1
 
 
 class KnownNode(NamedTuple):
@@ -42,23 +45,17 @@ def register_enrolled(federation: Federation, processes: Processes) -> None:
 
 
 def _register_enrolled(federation: Federation, processes: Processes) -> None:
-    flwr, members = [command("flwr"), "supernode"], federation.sites.members
+    members = federation.sites.members
     enrolled = {n: m.public_key for n, m in members.items() if m.state == "enrolled"}
     registered = _registered_nodes(federation)
     leave, come = node_changes(
         registered, {name: public_pem(key) for name, key in enrolled.items()}
     )
-    # Side by side: each command takes Flower some seconds.
-    lines = {
-        f"unregister-{name}": [*flwr, "unregister", str(number), CONNECTION]
-        for number, name in leave.items()
-    }
-    for site in come:
+    if leave or come:
         # From the list: a kill may have left another key in the file.
-        key = str(write_public_key(federation, site, enrolled[site]))
-        lines[f"register-{site}"] = [*flwr, "register", key, CONNECTION, "--name", site]
-    if lines:
-        processes.succeed(lines, seconds=START_SECONDS)
+        keys = {site: write_public_key(federation, site, enrolled[site]) for site in come}
+        line = registrar_command(CONNECTION, leave=leave, come=keys)
+        processes.succeed({"registrar": line}, seconds=START_SECONDS + NODE_SECONDS * len(line))
         registered = _registered_nodes(federation)
     write_nodes(federation, {node.name: number for number, node in registered.items()})
 

@@ -57,10 +57,10 @@ class SlowFlower:
     def succeed(self, commands: Mapping[str, Sequence[str]], *, seconds: float) -> list[Path]:
         self.begun.set()
         threading.Event().wait(0.5)
-        for name, command in commands.items():
-            key, site = Path(command[3]).read_text(), name.removeprefix("register-")
+        for command in commands.values():
+            *_, site, file = command
             with closing(sqlite3.connect(self._database)) as db, db:
-                row = (7, site, public_pem(key), "registered")
+                row = (7, site, public_pem(Path(file).read_text()), "registered")
                 db.execute("INSERT INTO node VALUES (?, ?, ?, ?)", row)
             self.registered += 1
         return []
