@@ -19,6 +19,7 @@ from fedse.errors import FedSEError, MachineError
 from fedse.flower.messages.bounds import reply_bounds
 from fedse.flower.patches.door import ENTER, PUSH, PUSH_OBJECT, Door, HeardNodes, Replies
 from fedse.flower.patches.expired_claims import look_once_a_second
+from fedse.flower.patches.one_task import answer_in_one_task
 from fedse.flower.patches.replace import TESTED, of_flower
 
 PROGRAM = "flwr.superlink.cli.flower_superlink"
@@ -43,6 +44,7 @@ def main(argv: Sequence[str]) -> None:
     look_once_a_second()
     heard = HeardNodes(own.heard, clock=time.time, ticks=time.monotonic)
     app = guarded_app(config, Replies(reply_bounds(own.adapter_bytes), own.offences), heard)
+    answer_in_one_task(app)
     prove(app, heard)
     heard.keep_writing()
     level = of_flower(f"{PROGRAM}:console_handler").level

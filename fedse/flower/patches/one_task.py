@@ -1,0 +1,73 @@
+"""A request to the SuperLink is answered in one task, not in one more for each of its middlewares.
+
+Flower hands every request through nine middlewares, for each of which Starlette starts tasks and a
+channel between them, so that a middleware could change an answer that is still being sent. The
+answer to a node, or to the server's app, is one message. So for these the same middlewares are
+called one inside the other, in the same order.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any
+
+from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+
+ONE_MESSAGE = ("/v1/fleet/", "/v1/runtime/")
+
+App = Callable[[Any, Any, Any], Awaitable[None]]
+Answer = Callable[[Request], Awaitable[Response]]
+Dispatch = Callable[[Request, Answer], Awaitable[Response]]
+
+
+def answer_in_one_task(app: Any) -> None:
+    """This app of Flower's does so from now on; its middlewares are those that it has now."""
+    stack = app.build_middleware_stack()
+    dispatches, inside = _dispatches(stack.app)
+    answer: Answer = partial(_answer_of, inside)
+    for dispatch in reversed(dispatches):
+        answer = _around(answer, dispatch)
+    app.middleware_stack = _OneTask(stack, answer)
+
+
+def _dispatches(outermost: Any) -> tuple[Sequence[Dispatch], App]:
+    """What the middlewares do, outermost first, and the app that they are around."""
+    found, layer = [], outermost
+    while isinstance(layer, BaseHTTPMiddleware):
+        found.append(layer.dispatch_func)
+        layer = layer.app
+    return found, layer
+
+
+def _around(inside: Answer, dispatch: Dispatch) -> Answer:
+    return lambda request: dispatch(request, inside)
+
+
+class _OneTask:
+    def __init__(self, usual: App, answer: Answer) -> None:
+        self._usual, self._answer = usual, answer
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        if scope["type"] != "http" or not scope["path"].startswith(ONE_MESSAGE):
+            await self._usual(scope, receive, send)
+            return
+        response = await self._answer(Request(scope, receive))
+        await response(scope, receive, send)
+
+
+async def _answer_of(app: App, request: Request) -> Response:
+    """What `app` answers; the body has been read, or there is nothing in it for this app."""
+    response = Response()
+    parts: list[bytes] = []
+
+    async def note(message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            response.status_code = message["status"]
+            response.raw_headers = list(message["headers"])
+        elif message["type"] == "http.response.body":
+            parts.append(message.get("body", b""))
+
+    await app(request.scope, request.receive, note)
+    response.body = b"".join(parts)
+    return response
