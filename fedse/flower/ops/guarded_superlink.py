@@ -19,6 +19,7 @@ from fedse.errors import FedSEError, MachineError
 from fedse.flower.messages.bounds import reply_bounds
 from fedse.flower.patches.door import ENTER, PUSH, PUSH_OBJECT, Door, HeardNodes, Replies
 from fedse.flower.patches.expired_claims import look_once_a_second
+from fedse.flower.patches.link_database import keep_database_so
 from fedse.flower.patches.one_task import answer_in_one_task
 from fedse.flower.patches.replace import TESTED, of_flower
 
@@ -42,6 +43,7 @@ def main(argv: Sequence[str]) -> None:
     os.environ.pop(OTHER_WAY_IN, None)
     config = of_flower(f"{PROGRAM}:_parse_superlink_lifespan_config")()
     look_once_a_second()
+    keep_database_so()
     heard = HeardNodes(own.heard, clock=time.time, ticks=time.monotonic)
     app = guarded_app(config, Replies(reply_bounds(own.adapter_bytes), own.offences), heard)
     answer_in_one_task(app)
