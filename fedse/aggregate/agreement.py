@@ -2,10 +2,10 @@
 
 A member's agreement is the median of the cosines between its update and every other one, the higher
 one of two. A few that agree among themselves only do not stand in the middle of all, however long
-their updates are.
+their updates are. Where there are many members, those on a panel stand for all.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import combinations
 from statistics import median, median_high
 from typing import NamedTuple
@@ -28,17 +28,23 @@ class Stance(NamedTuple):
     """Of its update."""
 
 
-def stances_of(current: Adapter, votes: Mapping[str, Load]) -> dict[str, Stance]:
-    """How every voter stands to the others."""
+def stances_of(
+    current: Adapter, votes: Mapping[str, Load], panel: Collection[str]
+) -> dict[str, Stance]:
+    """How every voter stands to the others on the panel."""
     updates = {client: load().vector for client, load in votes.items()}
     start = current.vector
     lengths = {client: distance(start, vote) for client, vote in updates.items()}
     cosines: dict[str, list[float]] = {client: [] for client in updates}
     for one, other in combinations(updates, 2):
+        if one not in panel and other not in panel:
+            continue
         both = lengths[one] * lengths[other]
         cosine = update_product(start, updates[one], updates[other]) / both if both else 0.0
-        cosines[one].append(cosine)
-        cosines[other].append(cosine)
+        if other in panel:
+            cosines[one].append(cosine)
+        if one in panel:
+            cosines[other].append(cosine)
     return {
         client: Stance(median_high(cosines[client] or [0.0]), lengths[client]) for client in updates
     }

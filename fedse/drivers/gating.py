@@ -4,7 +4,8 @@ Left out are votes that went many times as far as the others, then those shown t
 sites also play with what the round would come to had some members changed nothing, namely those
 suspected before and those who agree least with the others. If what is left is worse than the
 adapter before, votes are left out one after another, each time the one without whom the sites do
-best. In all at most as many as the gate tolerates.
+best. In all at most as many as the gate tolerates. Of many sites those on a panel play, which is
+drawn for the round.
 """
 
 from collections import Counter
@@ -16,6 +17,7 @@ import numpy as np
 from fedse.aggregate.agreement import Stance, far_away, least_agreeing, opposed, stances_of
 from fedse.aggregate.factors import request_bytes
 from fedse.aggregate.gate import GateVerdict, Harm, Won, harm_of, judge
+from fedse.aggregate.panel import panel_of, size_of_panel
 from fedse.aggregate.quarantine import WINDOW
 from fedse.committed import Exclusion, GateRecord
 from fedse.config.schema import Config
@@ -39,9 +41,11 @@ def gate(r: OpenRound) -> OpenRound:
     whole = merge(frozenset())
     if not whole.voters:
         return _decided(r, whole, panel.judge(before, whole.adapter))
-    suspects, kept = frozenset[str](), whole
+    suspects, kept, stances = frozenset[str](), whole, dict[str, Stance]()
     if panel.liars:
-        stances = stances_of(r.current, r.votes(whole))
+        votes = r.votes(whole)
+        beside = panel_of(votes, liars=panel.liars, seed=panel.seed)
+        stances = stances_of(r.current, votes, beside)
         suspects, kept = _without_harm(panel, r.current, whole, merge, stances)
     first = panel.judge(before, kept.adapter)
     if first.accepted:
@@ -50,10 +54,11 @@ def gate(r: OpenRound) -> OpenRound:
     # Where too few sites played to judge, nobody is to blame.
     spare = min(panel.liars, len(whole.voters) - 1) - len(suspects) if first.sites else 0
     for _ in range(spare):
+        left = sorted((stances[one].agreement, one) for one in whole.voters if one not in without)
         tried = [
             (panel.judge(before, merged.adapter), client, merged)
-            for client in whole.voters
-            if client not in without and (merged := merge(without | {client})).voters
+            for _, client in left[: size_of_panel(panel.liars)]
+            if (merged := merge(without | {client})).voters
         ]
         verdict, client, merged = max(tried, key=lambda one: (one[0].change, one[1]))
         without |= {client}
@@ -97,12 +102,14 @@ def partway(start: Adapter, end: Adapter, share: float) -> Adapter:
 
 
 class PlayingSites:
-    """The sites of a round, which play its validation games."""
+    """The sites of a round that play its validation games: a panel, where there are many."""
 
     def __init__(self, r: OpenRound) -> None:
         self._round, self._run = r, r.run
         # A site in quarantine is asked nothing, so there are as many fewer liars to expect.
         self.liars = max(0, r.run.config.gate.liars - len(r.out))
+        self.seed = seed_of(r.run.config.run.seed, "panel", r.index)
+        self._judges = panel_of(r.asked, liars=self.liars, seed=self.seed)
         self._counted: dict[str, dict[str, Won]] = {}
 
     def suspected(self) -> Mapping[str, int]:
@@ -139,8 +146,9 @@ class PlayingSites:
         run, r = self._run, self._round
         known = {client: Won(*pair) for client, pair in run.validations(adapter.digest).items()}
         # Who was away then and has answered since; nobody waits for a site that is away still.
-        missing = [name for name in r.asked if name in r.answers and name not in known]
-        missing = missing if known else [*r.asked]
+        judges = [name for name in r.asked if name in self._judges]
+        missing = [name for name in judges if name in r.answers and name not in known]
+        missing = missing if known else judges
         if not missing:
             return known
         question = r.question("validate", adapter)

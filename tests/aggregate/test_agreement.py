@@ -24,7 +24,7 @@ def votes_of(updates: Mapping[str, np.ndarray]) -> dict[str, Callable[[], Adapte
 
 
 def agreement_of(updates: Mapping[str, np.ndarray]) -> dict[str, float]:
-    return {c: one.agreement for c, one in stances_of(CURRENT, votes_of(updates)).items()}
+    return {c: one.agreement for c, one in stances_of(CURRENT, votes_of(updates), updates).items()}
 
 
 def agreeing(**agreement: float) -> dict[str, Stance]:
@@ -59,7 +59,7 @@ def test_few_that_agree_only_among_themselves_agree_least(friends: int):
     draw = np.random.default_rng(6)
     honest = {c: axis(0) + 0.1 * draw.standard_normal(SPEC.size) for c in "cde"}
     others = {c: axis(1, 50.0) for c in "ab"[:friends]}
-    found = stances_of(CURRENT, votes_of({**others, **honest}))
+    found = stances_of(CURRENT, votes_of({**others, **honest}), {**others, **honest})
     assert least_agreeing(found, 2, suspected={})[friends - 1] == {*others}
 
 
@@ -86,9 +86,11 @@ def test_who_goes_back_is_opposed_and_who_goes_elsewhere_is_not(turned: int):
     common, aside = draw.standard_normal((2, SPEC.size))
     honest = {c: common + 0.5 * draw.standard_normal(SPEC.size) for c in "abcde"}
     back = {c: -honest[c] for c in "ab"[:turned]}
-    assert opposed(stances_of(CURRENT, votes_of({**honest, **back}))) == {*back}
+    assert opposed(stances_of(CURRENT, votes_of({**honest, **back}), {**honest, **back})) == {*back}
     elsewhere = {"a": aside - (aside @ common) / (common @ common) * common}
-    assert not opposed(stances_of(CURRENT, votes_of({**honest, **elsewhere})))
+    assert not opposed(
+        stances_of(CURRENT, votes_of({**honest, **elsewhere}), {**honest, **elsewhere})
+    )
 
 
 def test_far_away_is_a_multiple_of_the_median():

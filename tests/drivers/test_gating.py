@@ -1,12 +1,13 @@
 """A merged adapter counts only if the sites do not lose more games with it."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from fedse.aggregate.panel import size_of_panel
 from fedse.aggregate.validate import load_checked
 from fedse.config.aggregation import AggregateSection
 from fedse.config.judging import EvalSection, GateSection, SplitsSection
@@ -22,14 +23,14 @@ NAMES = ("a", "b", "c", "d", "e")
 GAMES = 400
 
 
-def config(*, liars: int, rounds: int = 3) -> Config:
+def config(*, liars: int, rounds: int = 3, names: Sequence[str] = NAMES) -> Config:
     return Config(
         run=RunSection(rounds=rounds),
         eval=EvalSection(episodes=0),
         aggregate=AggregateSection(clip="none", strikes=2),
         splits=SplitsSection(validation=0.2),
         gate=GateSection(episodes=GAMES, liars=liars),
-        clients=tuple(ClientSection(name=name, env="maze") for name in NAMES),
+        clients=tuple(ClientSection(name=name, env="maze") for name in names),
     )
 
 
@@ -54,6 +55,8 @@ class Members:
         self.away: set[str] = set()
         """Sites that do not answer the next question of the gate."""
         self.asked: list[Question] = []
+        self.players: list[frozenset[str]] = []
+        """Who was to play, for each question of the gate."""
 
     def __call__(
         self, request: Question, body: bytes, *, of: Collection[str]
@@ -63,6 +66,7 @@ class Members:
         away: set[str] = set()
         if request.kind == "validate":
             away, self.away = self.away, set()
+            self.players.append(frozenset(of))
         for name in of:
             if name not in away:
                 yield say(name, load_checked(lambda: body, SPEC))
@@ -78,8 +82,10 @@ class Members:
         return Delivery(name, ClientStats(validation_played=GAMES, validation_succeeded=won))
 
 
-def federated(path: Path, members: Members, *, liars: int) -> Run:
-    settings = config(liars=liars)
+def federated(
+    path: Path, members: Members, *, liars: int, rounds: int = 3, names: Sequence[str] = NAMES
+) -> Run:
+    settings = config(liars=liars, rounds=rounds, names=names)
     with closing(Run(path, settings, SPEC, clock=lambda: 0.0)) as run:
         federate(run, members, clock=lambda: 0.0)
     return Run(path, settings, SPEC, clock=lambda: 0.0)
@@ -168,3 +174,21 @@ def test_a_gate_needs_tasks_and_enough_members():
         Config(gate=GateSection(episodes=5), clients=config(liars=1).clients)
     with pytest.raises(ValueError, match="needs more than 6 clients"):
         config(liars=3)
+
+
+def test_of_many_members_a_panel_plays_and_still_finds_who_poisons(tmp_path: Path):
+    names = [f"site-{number:02d}" for number in range(60)]
+    poisoners = {"site-07", "site-31"}
+    members = Members(poisoners=poisoners, liars={"site-50"}, poison=-30.0)
+    run = federated(tmp_path, members, liars=3, rounds=2, names=names)
+    for result in run.results():
+        assert result.gate
+        assert not result.gate.refused
+        assert {one.client for one in result.excluded} == poisoners
+    assert quality(run.adapter(2)) == pytest.approx(quality(run.adapter(0)) + 0.1, abs=1e-3)
+    # The adapter of the first round is known to its own panel: of the second, those are asked who
+    # were not on it.
+    whole = {panel for panel in members.players if len(panel) == size_of_panel(3)}
+    assert len(whole) == 2, "each round has a panel of its own"
+    assert all(any(panel <= one for one in whole) for panel in members.players)
+    assert len(members.players) <= 12, "no trial for each of the sixty"
