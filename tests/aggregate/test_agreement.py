@@ -99,3 +99,10 @@ def test_far_away_is_a_multiple_of_the_median():
     assert far_away(stances, 6.9) == {"d"}
     assert far_away(stances, 7.0) == frozenset()
     assert far_away({}, 2.0) == frozenset()
+
+
+def test_agreement_is_with_those_on_the_panel():
+    """Three go one way and two the other; on the panel is one of each."""
+    updates = {client: axis(0, 1.0 if client in "abc" else -1.0) for client in "abcde"}
+    found = stances_of(CURRENT, votes_of(updates), {"a", "d"})
+    assert [round(found[client].agreement) for client in "abcde"] == [-1, 1, 1, -1, 1]
