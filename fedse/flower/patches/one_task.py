@@ -4,17 +4,24 @@ Flower hands every request through nine middlewares, for each of which Starlette
 channel between them, so that a middleware could change an answer that is still being sent. The
 answer to a node, or to the server's app, is one message. So for these the same middlewares are
 called one inside the other, in the same order.
+
+Only a few are answered at a time, in the order in which they came; the others wait before they are
+read. When hundreds of sites ask at once, a SuperLink that begins with all of them answers each so
+late that its site has given up and asks again, and nobody is served.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
 from starlette.middleware.base import BaseHTTPMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-ONE_MESSAGE = ("/v1/fleet/", "/v1/runtime/")
+FLEET, RUNTIME = "/v1/fleet/", "/v1/runtime/"
+"""What nodes ask, and what the server's app asks, which does not wait for the nodes."""
+AT_ONCE = 8
 
 App = Callable[[Any, Any, Any], Awaitable[None]]
 Answer = Callable[[Request], Awaitable[Response]]
@@ -47,12 +54,21 @@ def _around(inside: Answer, dispatch: Dispatch) -> Answer:
 class _OneTask:
     def __init__(self, usual: App, answer: Answer) -> None:
         self._usual, self._answer = usual, answer
+        self._turns = {way: asyncio.Semaphore(AT_ONCE) for way in (FLEET, RUNTIME)}
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
-        if scope["type"] != "http" or not scope["path"].startswith(ONE_MESSAGE):
+        path = scope["path"] if scope["type"] == "http" else ""
+        turns = next((turns for way, turns in self._turns.items() if path.startswith(way)), None)
+        if turns is None:
             await self._usual(scope, receive, send)
             return
-        response = await self._answer(Request(scope, receive))
+        request = Request(scope, receive)
+        async with turns:
+            try:
+                await request.body()
+            except ClientDisconnect:
+                return  # nobody waits for the answer any more
+            response = await self._answer(request)
         await response(scope, receive, send)
 
 

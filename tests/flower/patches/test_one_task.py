@@ -40,7 +40,7 @@ from fedse.flower.patches.door import (
     HeardNodes,
     Replies,
 )
-from fedse.flower.patches.one_task import answer_in_one_task
+from fedse.flower.patches.one_task import AT_ONCE, RUNTIME, answer_in_one_task
 from fedse.flower.patches.replace import of_flower
 
 HEARTBEAT, GET = f"{FLEET}send-node-heartbeat", f"{FLEET}pull-object"
@@ -132,3 +132,68 @@ def test_no_middleware_of_flowers_is_left_out(app: Any) -> None:
             one.dispatch = plain[one]
     assert called[: len(own) - 2] == [one.__name__ for one in own][: len(own) - 2]
     assert set(called) == {one.__name__ for one in own}
+
+
+def asked(path: str) -> dict[str, Any]:
+    return {"type": "http", "method": "POST", "path": path, "headers": [], "query_string": b""}
+
+
+class Held:
+    """An app that answers when it may, and counts."""
+
+    def __init__(self) -> None:
+        self.begun = self.most = self.now = 0
+        self.may = asyncio.Event()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.begun, self.now = self.begun + 1, self.now + 1
+        self.most = max(self.most, self.now)
+        await self.may.wait()
+        self.now -= 1
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+
+class Plain:
+    """What `answer_in_one_task` needs of an app: no middlewares, and what is inside."""
+
+    def __init__(self, held: Held) -> None:
+        self.app, self.middleware_stack = held, None
+
+    def build_middleware_stack(self) -> Any:
+        return self
+
+
+async def _send(_: Any) -> None: ...
+
+
+async def _crowd() -> tuple[int, int, int]:
+    """Of thirty nodes, ten of which give up, and the server's app: begun before and after, most."""
+    held = Held()
+    app: Any = Plain(held)
+    answer_in_one_task(app)
+    gone = asyncio.Event()
+
+    async def patient() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def impatient() -> Any:
+        if gone.is_set():
+            return {"type": "http.disconnect"}
+        return await patient()
+
+    ways = [*([patient] * 20), *([impatient] * 10)]
+    nodes = [asyncio.create_task(app.middleware_stack(asked(PULL), way, _send)) for way in ways]
+    await asyncio.sleep(0.01)
+    assert held.begun == AT_ONCE
+    server = asyncio.create_task(app.middleware_stack(asked(f"{RUNTIME}x"), patient, _send))
+    await asyncio.sleep(0.01)
+    before = held.begun
+    gone.set()
+    held.may.set()
+    await asyncio.gather(*nodes, server)
+    return before, held.begun, held.most
+
+
+def test_a_few_are_answered_at_a_time_and_who_gave_up_is_not() -> None:
+    assert asyncio.run(_crowd()) == (AT_ONCE + 1, 20 + 1, AT_ONCE + 1)
