@@ -93,6 +93,10 @@ class Turn(Record):
     """Whether the action is learned from; false if the agent added something private of its own."""
     log_chances: Annotated[tuple[float, ...], Field(exclude_if=not_)] = ()
     """Of the tokens of `action_ids` when they were drawn, at temperature 1; empty = not known."""
+    role: Annotated[str, Field(exclude_if=not_)] = ""
+    """The role of the agent that acted; empty = the agent has no roles."""
+    thread: Annotated[int, Field(exclude_if=not_)] = 0
+    """Which of the conversations of this role in the episode the turn belongs to."""
 
 
 class Trajectory(Record):
@@ -159,7 +163,10 @@ class AdapterSpec(Record):
     alpha: float
     target_modules: tuple[str, ...]
     tensors: tuple[TensorSpec, ...]
-    """Sorted by name."""
+    """Sorted by name; if there are blocks, every name begins with its block's, then a slash."""
+    blocks: Annotated[tuple[str, ...], Field(exclude_if=not_)] = ()
+    """The parts of the adapter, one per role or group of roles, each laid out like an adapter of
+    its own; empty = the adapter has one part."""
 
     @property
     def identity(self) -> str:
