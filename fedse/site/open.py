@@ -1,20 +1,29 @@
 """Build what a client owns from the experiment's config and the client's own folder."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedse.adapters.base import base_path, spec_of
 from fedse.agent.policy import Beat, BeatingPolicy, Policy, no_beat
-from fedse.agent.prompt import Encoder, as_texts
+from fedse.agent.prompt import NO_PROMPTS, Encoder, as_texts
 from fedse.audit.game import Probe
 from fedse.config.file import check_command
 from fedse.config.schema import ClientSection, Config
 from fedse.config.training import TrainSection
 from fedse.course import Course, GradientSum, StepCourse
-from fedse.envs.base import MOVED, AmendingEnv, Env, ProgramEnv, make_env, subject_of
+from fedse.envs.base import (
+    MOVED,
+    AmendingEnv,
+    Env,
+    ProgramEnv,
+    make_env,
+    role_prompts_of,
+    subject_of,
+)
+from fedse.lazy import Lazy
 from fedse.method.rollout import Keep, choose_games, demonstrate
 from fedse.method.site import Fit, Gradients, Play, Site, tasks_of
 from fedse.redact.episode import episode_filter
@@ -27,7 +36,7 @@ from fedse.site.rehearsal import require_prompt_fits
 from fedse.site.resume import KeepInBuffer
 from fedse.store.buffer import Buffer
 from fedse.store.buffer_key import seal_for
-from fedse.types import Adapter, AdapterSpec, Fitted, Lazy, Lessons, Trajectory
+from fedse.types import Adapter, AdapterSpec, Fitted, Lessons, Trajectory
 
 if TYPE_CHECKING:
     from fedse.train.lora import Trainer
@@ -60,7 +69,8 @@ def open_site(
     make_policy = beating(acting.policies(path, spec, encoder, home), beat)
     trainer = trainer_for(path, spec, config.trainer, beat)
 
-    prepare = preparing(encoder, env.system_prompt, since=config.model.since)
+    prompts = role_prompts_of(env)
+    prepare = preparing(encoder, env.system_prompt, prompts, since=config.model.since)
     fit = fitting(trainer, prepare, acting, context=config.rollout.context)
     keep = KeepInBuffer(buffer, config, client, spec)
     play = recording(choose_play(env, encoder, keep, acting, beat), buffer, config)
@@ -74,13 +84,16 @@ def open_site(
     return site
 
 
-def preparing(encoder: Encoder, system: str, *, since: int) -> Prepare:
+def preparing(
+    encoder: Encoder, system: str, prompts: Mapping[str, str] = NO_PROMPTS, *, since: int
+) -> Prepare:
     """Episodes with tokens; those before the round `since` are texts of another model's."""
 
     def prepare(given: Sequence[Trajectory]) -> Sequence[Trajectory]:
         def tokens(place: int) -> Trajectory:
             one = given[place]
-            return encoder.tokenized(system, one if one.round >= since else as_texts(one))
+            known = one if one.round >= since else as_texts(one)
+            return encoder.tokenized(system, known, prompts)
 
         return Lazy(len(given), tokens)
 

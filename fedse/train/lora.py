@@ -12,6 +12,7 @@ from fedse.config.hardware import TrainerSection
 from fedse.config.training import TrainSection
 from fedse.course import Course
 from fedse.errors import TrainError
+from fedse.lazy import Lazy
 from fedse.seeds import seed_of
 from fedse.train.batch import Batches, Lesson, T, Tokenized, learned_tokens, lesson_of
 from fedse.train.launch import fit_in_processes
@@ -28,7 +29,7 @@ from fedse.train.optimise import (
 from fedse.train.order import FitOrder
 from fedse.train.passes import batches_of
 from fedse.train.private_steps import private_steps
-from fedse.types import Adapter, AdapterSpec, Fitted, FloatVector, Lazy
+from fedse.types import Adapter, AdapterSpec, Fitted, FloatVector
 
 REMEMBERED = 4096
 """Lessons whose tokens are in memory at once, so that a buffer of that size is read only once."""
