@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
+from fedse.role_figures import RoleFit
+
 Split = Literal["train", "test"]
 Purpose = Literal["train", "validation", "home", "test"]
 """What a client does with a task. Of its own tasks most are learned from (train), some decide what
@@ -230,6 +232,8 @@ class Fitted(NamedTuple):
     """AdamW's state afterwards, if the next fit goes on with it; it never leaves the site."""
     longest: float = 0.0
     """Norm of the longest gradient that noise is to hide, 0 = none; it never leaves the site."""
+    roles: Mapping[str, RoleFit] = {}
+    """How it went for each role, if the agent has roles and this is known."""
 
 
 class ClientStats(Record):

@@ -1,7 +1,7 @@
 """Build what a client owns from the experiment's config and the client's own folder."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,7 @@ from fedse.redact.episode import episode_filter
 from fedse.seeds import seed_of
 from fedse.site.acting import ActingEngine, MakePolicy, engine_of
 from fedse.site.forgotten import remaining_tasks
+from fedse.site.known_roles import require_roles
 from fedse.site.own_adapters import keep_adapter
 from fedse.site.private_training import require_plan
 from fedse.site.rehearsal import require_prompt_fits
@@ -71,14 +72,15 @@ def open_site(
 
     prompts = role_prompts_of(env)
     prepare = preparing(encoder, env.system_prompt, prompts, since=config.model.since)
-    fit = fitting(trainer, prepare, acting, context=config.rollout.context)
+    require_roles(env, config, member)
+    fit = fitting(trainer, prepare, acting, config, member.roles)
     keep = KeepInBuffer(buffer, config, client, spec)
     play = recording(choose_play(env, encoder, keep, acting, beat), buffer, config)
     play = amending(play, env, buffer)
     tasks = partial(remaining_tasks, partial(tasks_of, env, member, config.splits), buffer)
     own = (client, spec, make, tasks, buffer, make_policy, fit, clock, play, prepare, home)
     kept, probe = partial(keep_adapter, home), probing(trainer, config, beat)
-    gradients = summing(trainer, prepare, acting, config, beat)
+    gradients = summing(trainer, prepare, acting, config, beat, member.roles)
     site = Site(*own, keep=kept, check=check_hint(member), probe=probe, gradients=gradients)
     add_demonstrations(site, config, beat)
     return site
@@ -123,20 +125,29 @@ def fitting(
     trainer: "Trainer",
     prepare: Prepare,
     acting: ActingEngine,
-    *,
-    context: int,
+    config: Config,
+    here: Collection[str] = (),
 ) -> Fit:
-    """Trains on prepared lessons, while an engine on the same GPU sleeps."""
+    """Trains on prepared lessons, while an engine on the same GPU sleeps.
+
+    `here` are the roles of the agent that act at this client; empty = all of them.
+    """
+    # Heavy, as the trainer is.
+    from fedse.train.by_role import fit_by_role
+
+    roles = config.roles
+    by_role = partial(fit_by_role, trainer.fit, roles=roles, here=here)
+    trained = by_role if roles.names else trainer.fit
 
     def fit(
         start: Adapter, lessons: Lessons, settings: TrainSection, seed: int, course: Course
     ) -> Fitted:
         with acting.asleep():
-            return trainer.fit(
+            return trained(
                 start,
                 prepare(lessons),
                 settings=settings,
-                context=context,
+                context=config.rollout.context,
                 seed=seed,
                 course=course,
             )
@@ -145,10 +156,16 @@ def fitting(
 
 
 def summing(
-    trainer: "Trainer", prepare: Prepare, acting: ActingEngine, config: Config, beat: Beat
+    trainer: "Trainer",
+    prepare: Prepare,
+    acting: ActingEngine,
+    config: Config,
+    beat: Beat,
+    here: Collection[str] = (),
 ) -> Gradients:
     """Adds up the gradients of prepared lessons, while an engine on the same GPU sleeps."""
     # Heavy, as the trainer is.
+    from fedse.train.by_role import lessons_apart
     from fedse.train.step_gradient import step_gradient
 
     def gradients(
@@ -156,7 +173,7 @@ def summing(
     ) -> GradientSum:
         context = config.rollout.context
         with acting.asleep():
-            given = prepare(lessons)
+            given = lessons_apart(prepare(lessons), config.roles, here, context=context)
             return step_gradient(trainer, start, given, course, part, context=context, beat=beat)
 
     return gradients

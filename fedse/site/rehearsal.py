@@ -111,7 +111,8 @@ def _too_long(shown: Trajectory, config: Config, client: ClientSection) -> list[
         )
         change = f"fedse run CONFIG --set rollout.new_tokens={2 * reply}"
         alarms.append(Alarm("replies-cut", text, change))
-    if (whole := max(len(one.token_ids) for one in conversations_of(shown))) > rollout.context:
+    lengths = [len(one.token_ids) for one in conversations_of(shown)]
+    if (whole := max(lengths, default=0)) > rollout.context:
         text = (
             f"{client.name}: a game of the expert has {whole} tokens, and rollout.context = "
             f"{rollout.context} cuts it off"
