@@ -27,7 +27,7 @@ from fedse.exports.episodes import (
     load_texts,
     matching,
     note_export,
-    row_of,
+    rows_of,
     system_prompts,
 )
 from fedse.exports.model_card import model_card
@@ -146,8 +146,8 @@ def _rows(place: Place, chosen: list[StoredEpisode]) -> Iterator[dict[str, Any]]
         if trajectory is None:
             lacking += 1
             continue
-        system = prompts.get(episode.source.client, "")
-        yield row_of(episode, trajectory, run_id=place.run_id, system=system)
+        own = prompts.get(episode.source.client, {})
+        yield from rows_of(episode, trajectory, run_id=place.run_id, prompts=own)
     if lacking == len(chosen):
         raise StoreError(
             "nothing was written: the text of these episodes was not kept",
