@@ -34,11 +34,13 @@ def role_alarms(
         return []
     if config.roles.blocks:
         courses = block_course(results, config, validations)
-        return [alarm for block, one in courses.items() if (alarm := _cliff(block, one))]
+        known = any(validations.values())
+        found = (_cliff(block, one, validated=known) for block, one in courses.items())
+        return [alarm for alarm in found if alarm]
     return _capture(role_course(results[-2 * LATE :], config), config)
 
 
-def _cliff(block: str, course: dict[int, Rate]) -> RoleAlarm | None:
+def _cliff(block: str, course: dict[int, Rate], *, validated: bool) -> RoleAlarm | None:
     """The last rounds are worse than the best ones before them, by more than chance."""
     rounds = sorted(course)
     late, early = rounds[-LATE:], rounds[:-LATE]
@@ -54,9 +56,8 @@ def _cliff(block: str, course: dict[int, Rate]) -> RoleAlarm | None:
         f"the success of {block} fell from {best.value:.2f} in rounds {window[0]} to {window[-1]} "
         f"to {now.value:.2f} in rounds {late[0]} to {late[-1]}, by more than chance"
     )
-    return RoleAlarm(
-        "role-cliff", text, f"use its adapter of round {window[-1]}: fedse result, best_rounds"
-    )
+    which = "--best" if validated else f"--round {max(1, window[-1])}"
+    return RoleAlarm("role-cliff", text, f"fedse export adapter last {which} --out FOLDER")
 
 
 def _capture(course: Sequence[RoleRound], config: Config) -> list[RoleAlarm]:
