@@ -19,6 +19,7 @@ ParsedConfig = Any
 def require_combinable(config: ParsedConfig) -> None:
     """The settings have a meaning together; the first pair that has none is a ValueError."""
     refused = {
+        **_with_roles(config),
         **_merging(config),
         **(_secure(config) if config.aggregate.secure else {}),
         **(_private(config) if config.privacy.on else {}),
@@ -31,6 +32,19 @@ def require_combinable(config: ParsedConfig) -> None:
     for reason, found in refused.items():
         if found:
             raise ValueError(reason)
+
+
+def _with_roles(config: ParsedConfig) -> dict[str, bool]:
+    """Whose vote counts for which part of the adapter, and what cannot stay at a site."""
+    roles, local = config.roles, bool(config.roles.local)
+    wrong = roles.unmerged({client.name: client.roles for client in config.clients})
+    return {
+        wrong: bool(wrong),
+        "roles.local needs buffer.pooled = false: one trainer learns for all sites": local
+        and config.buffer.pooled,
+        "roles.local needs step.units = 0: a private step moves what all sites share": local
+        and config.step.on,
+    }
 
 
 def _merging(config: ParsedConfig) -> dict[str, bool]:
