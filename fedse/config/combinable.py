@@ -9,6 +9,9 @@ from fedse.config.training import LOSSES
 LEAST_MEMBERS = 3
 """Of a secure sum: with two, each could subtract its own update and learn the other's."""
 
+LONGEST_NAMES = 256
+"""Of all blocks together: the keys of every member name those that it has an update of."""
+
 USUAL_NOISE = 3.61
 """Of a private step: by the accountant for 36 rounds, an epsilon of 8 and a delta of 1e-5."""
 
@@ -88,9 +91,21 @@ def _secure(config: ParsedConfig) -> dict[str, bool]:
         > 0
         and config.gate.liars > 0,
         f"{needs} buffer.pooled = false": config.buffer.pooled,
+        f"{needs} names of merged roles with fewer than {LONGEST_NAMES} characters together": len(
+            "".join(config.roles.merged_blocks)
+        )
+        >= LONGEST_NAMES,
+        f"{needs} {LEAST_MEMBERS} clients or more with each role: a sum of fewer would tell "
+        "too much": any(having < LEAST_MEMBERS for having in _voters(config)),
         f"{needs} all clients from round 1 on": any(one.joins > 1 for one in config.clients),
         f"{needs} {needed} clients or more": len(config.clients) < needed,
     }
+
+
+def _voters(config: ParsedConfig) -> list[int]:
+    """How many clients vote on each block, if the adapter has blocks."""
+    voted = [config.roles.blocks_voted_on(client.roles) for client in config.clients]
+    return [sum(block in blocks for blocks in voted) for block in config.roles.merged_blocks]
 
 
 def _with_late(config: ParsedConfig) -> dict[str, bool]:
