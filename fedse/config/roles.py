@@ -81,8 +81,14 @@ class RolesSection(Section):
 
     def blocks_voted_on(self, acting: Sequence[str]) -> tuple[str, ...]:
         """Of the merged blocks, those in which one of the acting roles learns; none named = all."""
-        learned = {self.block_of(role) for role in acting or self.names}
-        return tuple(block for block in self.merged_blocks if block in learned)
+        return tuple(block for block in self.merged_blocks if block in self._learned(acting))
+
+    def blocks_kept(self, acting: Sequence[str]) -> tuple[str, ...]:
+        """Of the local blocks, those in which one of the acting roles learns; none named = all."""
+        return tuple(block for block in self.local_blocks if block in self._learned(acting))
+
+    def _learned(self, acting: Sequence[str]) -> set[str]:
+        return {self.block_of(role) for role in acting or self.names}
 
     def unmerged(self, acting: Mapping[str, Sequence[str]]) -> str:
         """Why nothing would be merged at one of these clients, or of a role; empty = all is well.

@@ -187,7 +187,7 @@ def _finish(asked: Asked) -> SiteReply:
     update = asked.allowed(_work(replace(asked, site=replace(site, fit=onward.fit))))
     stats, moments = update.stats, onward.moments
     sent = None if update.adapter is None else asked.sent(update.adapter, config, site.client)
-    local = None if update.adapter is None else own_blocks(update.adapter, config)
+    local = None if update.adapter is None else own_blocks(update.adapter, config, site.client)
     done = SiteReply(stats, sent)
     result = audit_answer(question, asked.adapter, done, site, config, asked.audit)
     if result is not None and asked.audit is not None and not result.passes(asked.audit):

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from fedse.adapters.base import initial_adapter
 from fedse.blocks import span_of, with_blocks
 from fedse.config.schema import Config
 from fedse.method.site import Site
@@ -45,26 +44,21 @@ def with_own_blocks(
     if not config.roles.local:
         return adapter
     kept = site.buffer.outbox.local.newest(config.run.name, before=before, since=config.model.since)
-    parts = {block: np.frombuffer(kept[block], "<f4") for block in _own(config) if block in kept}
+    parts = {
+        block: np.frombuffer(kept[block], "<f4")
+        for block in _own(config, site.client)
+        if block in kept
+    }
     return with_blocks(adapter, parts) if parts else adapter
 
 
-def own_blocks(adapter: Adapter, config: Config) -> Mapping[str, bytes]:
+def own_blocks(adapter: Adapter, config: Config, client: str) -> Mapping[str, bytes]:
     """The blocks of a trained adapter that stay here."""
     return {
         block: adapter.vector[span_of(adapter.spec, block)].astype("<f4", copy=False).tobytes()
-        for block in _own(config)
+        for block in _own(config, client)
     }
 
 
-def without_own_blocks(adapter: Adapter, config: Config) -> Adapter:
-    """The adapter with what every run begins with in the place of the site's own blocks."""
-    if not config.roles.local:
-        return adapter
-    begun = initial_adapter(adapter.spec, seed=config.run.seed)
-    parts = {block: begun.vector[span_of(adapter.spec, block)] for block in _own(config)}
-    return with_blocks(adapter, parts)
-
-
-def _own(config: Config) -> tuple[str, ...]:
-    return config.roles.local_blocks
+def _own(config: Config, client: str) -> tuple[str, ...]:
+    return config.roles.blocks_kept(config.client(client).roles)
