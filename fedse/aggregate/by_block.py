@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from fedse.aggregate.merge import Vote
-from fedse.aggregate.parts import Part, parts_of
+from fedse.aggregate.parts import BlockPart, parts_of
 from fedse.aggregate.variants import Aggregated, Aggregator, State
 from fedse.types import Adapter, AdapterSpec
 
@@ -41,7 +41,7 @@ def _merged(whole: Aggregator, current: Adapter, votes: Sequence[Vote], state: S
     return Aggregated(Adapter(spec, merged), _joined(spec, parts, remembered))
 
 
-def _votes_on(part: Part, votes: Sequence[Vote]) -> list[Vote]:
+def _votes_on(part: BlockPart, votes: Sequence[Vote]) -> list[Vote]:
     """The votes that are on this block, each with nothing but this block."""
     return [
         # The length that was measured is that of all blocks together.
@@ -51,7 +51,7 @@ def _votes_on(part: Part, votes: Sequence[Vote]) -> list[Vote]:
     ]
 
 
-def _joined(spec: AdapterSpec, parts: Sequence[Part], states: Sequence[State]) -> State:
+def _joined(spec: AdapterSpec, parts: Sequence[BlockPart], states: Sequence[State]) -> State:
     """What is remembered of each block, as adapters of all blocks."""
     joined = [np.zeros(spec.size, dtype=np.float32) for _ in states[0]]
     for part, state in zip(parts, states, strict=True):

@@ -7,7 +7,7 @@ from fedse.blocks import bare_spec, span_of
 from fedse.types import Adapter, AdapterSpec
 
 
-class Part(NamedTuple):
+class BlockPart(NamedTuple):
     """Where one block is, and what it is by itself."""
 
     name: str
@@ -31,7 +31,7 @@ def is_on(block: str, voted: Collection[str] | None) -> bool:
     return not voted or block in voted
 
 
-def parts_of(spec: AdapterSpec) -> list[Part]:
+def parts_of(spec: AdapterSpec) -> list[BlockPart]:
     """The blocks of an adapter that has some."""
     bare = bare_spec(spec)
-    return [Part(block, span_of(spec, block), bare) for block in spec.blocks]
+    return [BlockPart(block, span_of(spec, block), bare) for block in spec.blocks]

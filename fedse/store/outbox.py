@@ -78,11 +78,7 @@ class Outbox:
             gone = self.privacy.forget_secrets(experiment, up_to=round) if kind == TRAIN else 0
             if kind == TRAIN and not noise:
                 self.privacy.note_without_noise(experiment, round)
-            answer = (experiment, round, request)
-            self._db.execute(f"DELETE FROM audit {OF} AND request = ?", answer)
-            if audit is not None:
-                row = (*answer, int(done.fault), audit)
-                self._db.execute("INSERT OR REPLACE INTO audit VALUES (?, ?, ?, ?, ?)", row)
+            self._replace_audit((experiment, round, request), done, audit)
             gone += self._db.execute("DELETE FROM part").rowcount
             if moments is not None:
                 self._replace_moments(experiment, round, moments)
@@ -92,6 +88,14 @@ class Outbox:
         if gone:
             # What is overwritten in the database remains in its log until that is emptied.
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def _replace_audit(
+        self, answer: tuple[str, int, str], done: SiteReply, audit: str | None
+    ) -> None:
+        self._db.execute(f"DELETE FROM audit {OF} AND request = ?", answer)
+        if audit is not None:
+            row = (*answer, int(done.fault), audit)
+            self._db.execute("INSERT OR REPLACE INTO audit VALUES (?, ?, ?, ?, ?)", row)
 
     def _make_room(self, experiment: str, round: int) -> None:
         """The round has no vote: one that is made anew takes the place of the earlier one."""
