@@ -45,6 +45,8 @@ def _acting(config: ParsedConfig) -> dict[str, bool]:
     return {
         f'roles.names needs train.loss = "sft": {loss!r} compares whole episodes, and those of '
         "several roles are several conversations": not takes_roles and len(config.roles.names) > 1,
+        "clients.roles needs buffer.pooled = false: one trainer learns for all "
+        "sites": config.buffer.pooled and any(client.roles for client in config.clients),
         'roles.policy = "isolated" needs privacy.epsilon unset: each role would spend it '
         "again": blocks and config.privacy.on,
         'roles.policy = "isolated" needs step.units = 0: a step is the gradient of one '

@@ -9,10 +9,11 @@ from tests.needs import needs
 
 needs("torch")
 
-from fedse.adapters.base import initial_adapter
+from fedse.adapters.base import initial_adapter, spec_of
+from fedse.adapters.peft_folder import export_adapter
 from fedse.agent.by_role import ByRole
 from fedse.agent.policy import Dialogue, ScriptedPolicy
-from fedse.blocks import span_of
+from fedse.blocks import block_adapter, span_of
 from fedse.config.schema import Config
 from fedse.errors import ConfigError
 from fedse.events import silent
@@ -84,15 +85,32 @@ def test_each_dialogue_is_answered_by_the_policy_of_its_role():
         policy.act([Dialogue("", (), "o", role="walker")], seed=1)
 
 
+def test_each_block_is_a_folder_that_peft_loads(tmp_path: Path):
+    spec = spec_of(config(policy="isolated"))
+    adapter = initial_adapter(spec, seed=3)
+    folder = export_adapter(adapter, tmp_path / "whole")
+    for name in NAMES:
+        alone = export_adapter(block_adapter(adapter, name), tmp_path / name)
+        assert {file.name for file in alone.iterdir()} > {"adapter_config.json"}
+        for file in alone.iterdir():
+            assert (folder / name / file.name).read_bytes() == file.read_bytes()
+    assert not (folder / "adapter_config.json").exists()
+
+
 def refused(**sections: object) -> str:
     roles = {"names": NAMES, "policy": "isolated"}
     clients = [{"name": "a", "env": "maze"}]
     with pytest.raises(ValueError, match="needs") as caught:
-        Config.model_validate({"roles": roles, "clients": clients, **sections})
+        Config.model_validate({"roles": roles, "clients": clients} | sections)
     return str(caught.value)
 
 
 def test_what_several_roles_cannot_do_is_refused():
     assert "privacy.epsilon unset" in refused(privacy={"epsilon": 8, "delta": 1e-5})
+    assert "clients.roles needs buffer.pooled" in refused(
+        buffer={"pooled": True},
+        clients=[{"name": "a", "env": "maze", "roles": NAMES}],
+        roles={"names": NAMES},
+    )
     merged = {"type": "vllm", "adapters": "merged", "url": "http://127.0.0.1:1"}
     assert 'engine.adapters = "lora"' in refused(engine=merged)
