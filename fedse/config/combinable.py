@@ -47,10 +47,10 @@ def _acting(config: ParsedConfig) -> dict[str, bool]:
         "several roles are several conversations": not takes_roles and len(config.roles.names) > 1,
         "clients.roles needs buffer.pooled = false: one trainer learns for all "
         "sites": config.buffer.pooled and any(client.roles for client in config.clients),
-        'roles.policy = "isolated" needs privacy.epsilon unset: each role would spend it '
-        "again": blocks and config.privacy.on,
-        'roles.policy = "isolated" needs step.units = 0: a step is the gradient of one '
-        "adapter": blocks and config.step.on,
+        'roles.policy = "isolated" needs privacy.epsilon unset, or step.units: the fit of each '
+        "role would spend it again, a step is of all together": blocks
+        and config.privacy.on
+        and not config.step.on,
         'roles.policy = "isolated" needs engine.adapters = "lora": a server has the weights of one '
         "role at a time": blocks
         and config.engine.type == "vllm"

@@ -174,7 +174,8 @@ def summing(
         context = config.rollout.context
         with acting.asleep():
             given = lessons_apart(prepare(lessons), config.roles, here, context=context)
-            return step_gradient(trainer, start, given, course, part, context=context, beat=beat)
+            how = {"context": context, "beat": beat, "block_of": config.roles.block_of}
+            return step_gradient(trainer, start, given, course, part, **how)
 
     return gradients
 
