@@ -114,8 +114,13 @@ class ProgramEnv(Env, Protocol):
 
     owns_loop: Literal[True]
 
-    def player(self, encoder: Encoder, beat: Beat) -> Callable[..., list[Trajectory]]:
-        """What plays a round's games; it is called as `fedse.method.rollout.rollout` is."""
+    def player(
+        self, encoder: Encoder, beat: Beat, *, roles: Sequence[str] = ()
+    ) -> Callable[..., list[Trajectory]]:
+        """What plays a round's games; it is called as `fedse.method.rollout.rollout` is.
+
+        `roles` is only given if the agent has any: those that act here.
+        """
         ...
 
 
