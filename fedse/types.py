@@ -8,15 +8,17 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import pairwise
 from math import prod
 from operator import not_
-from typing import Annotated, Literal, NamedTuple, TypeVar, overload
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
+
+from fedse.role_figures import RoleFit
 
 Split = Literal["train", "test"]
 Purpose = Literal["train", "validation", "home", "test"]
@@ -25,7 +27,6 @@ is accepted and chosen (validation), some are reported (home); what nobody has i
 What is reported decides nothing."""
 Outcome = Literal["success", "failure", "truncated", "broken"]
 FloatVector = NDArray[np.float32]
-V = TypeVar("V")
 Clock = Callable[[], float]
 """Returns the time in seconds."""
 CLIENT_NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
@@ -59,26 +60,6 @@ class Task(Record):
     split: Split
 
 
-class Lazy(Sequence[V]):
-    """`make(place)` for every place, when it is looked at; the last `remembered` are kept."""
-
-    def __init__(self, length: int, make: Callable[[int], V], *, remembered: int = 0) -> None:
-        self._length = length
-        self._make = lru_cache(maxsize=remembered)(make) if remembered else make
-
-    def __len__(self) -> int:
-        return self._length
-
-    @overload
-    def __getitem__(self, place: int) -> V: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[V]: ...
-    def __getitem__(self, place: int | slice) -> V | list[V]:
-        # A range knows which places there are, counted from either end.
-        places = range(self._length)[place]
-        return self._make(places) if isinstance(places, int) else [self._make(i) for i in places]
-
-
 class Turn(Record):
     """What the agent was shown, what it said, and the exact tokens of both."""
 
@@ -97,6 +78,10 @@ class Turn(Record):
     """The role of the agent that acted; empty = the agent has no roles."""
     thread: Annotated[int, Field(exclude_if=not_)] = 0
     """Which of the conversations of this role in the episode the turn belongs to."""
+
+
+def _speaker(turn: Turn) -> tuple[object, ...]:
+    return (turn.role, turn.thread) if turn.role else ()
 
 
 class Trajectory(Record):
@@ -140,7 +125,7 @@ class Trajectory(Record):
     @property
     def content_digest(self) -> str:
         """Equal for equal turns in one task, at any client; in the buffer one element of a set."""
-        texts = [(turn.observation, turn.action) for turn in self.turns]
+        texts = [(t.observation, t.action, *_speaker(t)) for t in self.turns]
         return self.likeness or digest_of([self.task.model_dump(mode="json"), texts])
 
 
@@ -249,6 +234,8 @@ class Fitted(NamedTuple):
     """AdamW's state afterwards, if the next fit goes on with it; it never leaves the site."""
     longest: float = 0.0
     """Norm of the longest gradient that noise is to hide, 0 = none; it never leaves the site."""
+    roles: Mapping[str, RoleFit] = {}
+    """How it went for each role, if the agent has roles and this is known."""
 
 
 class ClientStats(Record):

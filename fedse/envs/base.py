@@ -81,6 +81,29 @@ class HindsightEnv(Env, Protocol):
         ...
 
 
+class Acting(NamedTuple):
+    """Who has to act: a role of the agent, in one of its conversations."""
+
+    role: str
+    thread: int = 0
+
+
+@runtime_checkable
+class RolesEnv(Env, Protocol):
+    """An environment in which an agent of several roles acts, one role at a time.
+
+    An observation is for the role that has to act on it, which has seen nothing else but its own
+    conversation: equal role and thread.
+    """
+
+    role_prompts: Mapping[str, str]
+    """Each role and its system prompt."""
+
+    def acting(self) -> Acting:
+        """Who has to act on the newest observation, as long as the episode is open."""
+        ...
+
+
 @runtime_checkable
 class AmendingEnv(Protocol):
     """An environment that learns later that some successes were none."""
@@ -144,6 +167,26 @@ MOVED: Mapping[str, str] = {
     "fedse.serve:Program": "program",
     "fedse.serve.program:Program": "program",
 }
+
+
+def role_prompts_of(env: Env) -> Mapping[str, str]:
+    """Each role and its system prompt; none where an agent without roles acts."""
+    return dict(env.role_prompts) if isinstance(env, RolesEnv) else {}
+
+
+def acting_in(env: Env) -> Acting:
+    """Who has to act now; an EnvError for a role that the environment has no prompt of."""
+    prompts = role_prompts_of(env)
+    if not prompts:
+        return Acting("")
+    with boundary(EnvError, f"{env.name}.acting"):
+        found = Acting(*cast(RolesEnv, env).acting())
+    if found.role not in prompts:
+        raise EnvError(
+            f"{env.name}.acting names the role {found.role!r}{did_you_mean(found.role, prompts)}",
+            hint=f"role_prompts has {', '.join(sorted(prompts))}",
+        )
+    return found
 
 
 def subject_of(env: Env, task: Task) -> str | None:

@@ -13,12 +13,13 @@ import torch
 from torch import Tensor
 
 from fedse.course import GradientSum, StepCourse
+from fedse.lazy import Lazy
 from fedse.train.batch import Lesson, Tokenized, lesson_of
 from fedse.train.lora import REMEMBERED, Trainer, load_adapter
 from fedse.train.moments import factors_of
 from fedse.train.optimise import resting_factor, trainable, training_mode
 from fedse.train.unit_gradients import TOGETHER, shortened, unit_gradients
-from fedse.types import Adapter, AdapterSpec, Lazy
+from fedse.types import Adapter, AdapterSpec
 
 
 def step_gradient(
