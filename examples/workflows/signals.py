@@ -1,7 +1,7 @@
-"""Signal flags: what three workflows of agents read, who knows which flags, and what is right.
+"""Signal flags: the tasks of three workflows of agents, who knows what of them, and what is right.
 
-A flag is a letter, and what it means depends on who reads it. Every harbour has seen two thirds of
-the flags only, so an agent that has learned in one harbour cannot read all signals of the sea.
+A flag is a letter and says a way. Each harbour has seen eight of the twelve flags only, so an agent
+that has learned in one harbour alone cannot read every signal of the sea.
 """
 
 from collections.abc import Sequence
@@ -9,31 +9,61 @@ from itertools import product
 
 from fedse.types import Split
 
-FLAGS = tuple("abcdefghijkl")
+FLAGS = "abcdefghijkl"
 WAYS = ("up", "down", "left", "right")
-COURSE = dict(zip(FLAGS, "up left down right left up right down down right up left".split()))
+FIRST = dict(
+    a="up", b="left", c="down", d="right", e="left", f="up",
+    g="right", h="down", i="down", j="right", k="up", l="left",
+)  # fmt: skip
 """The way that a flag says."""
-SECOND = dict(zip(FLAGS, "left up right down down right up left right up left down".split()))
-"""The way that is as good."""
-SHOAL = dict(zip(FLAGS, "down up left right right down up left up left right down".split()))
-"""The way that is barred while the flag is flown by the watch."""
-ASTERN = frozenset("bdfgjk")
-"""Flags that mean: last first."""
+SECOND = dict(
+    a="left", b="up", c="right", d="down", e="down", f="right",
+    g="up", h="left", i="right", j="up", k="left", l="down",
+)  # fmt: skip
+"""The way that is as good, if the first is barred."""
+BARS_ROWS = "acfhjk"
+"""Flags of the watch under which nobody may go up or down; under the others, not left or right."""
+BACKWARDS = "bdfgjk"
+"""Flags at the head of a signal that is read from its end."""
 HARBOURS = {"north": "abcdefgh", "east": "efghijkl", "west": "ijklabcd"}
 """The flags that have been seen there."""
-HELD_OUT = 3
-"""One signal in so many was never flown anywhere."""
+NEVER_FLOWN = 3
+"""One signal in so many was never flown in any harbour."""
 
 
 def signals(harbour: str, split: Split, flags: int) -> list[str]:
     """The signals of so many flags: those flown in the harbour, or those never flown anywhere."""
     seen = HARBOURS[harbour] if split == "train" else FLAGS
-    return [
-        " ".join(signal)
-        for signal in product(seen, repeat=flags)
-        if _held_out(signal) == (split == "test")
-    ]
+    given = product(seen, repeat=flags)
+    return [" ".join(one) for one in given if _never_flown(one) == (split == "test")]
 
 
-def _held_out(signal: Sequence[str]) -> bool:
-    return sum((place + 1) * FLAGS.index(flag) for place, flag in enumerate(signal)) % HELD_OUT == 0
+def _never_flown(signal: Sequence[str]) -> bool:
+    places = (number * FLAGS.index(flag) for number, flag in enumerate(signal, 1))
+    return sum(places) % NEVER_FLOWN == 0
+
+
+def way_of(flag: str) -> str:
+    """The way that the flag says; empty if there is no such flag."""
+    return FIRST.get(flag, "")
+
+
+def is_barred(watch: str, way: str) -> bool:
+    """Whether nobody may go that way while the watch flies this flag."""
+    return (way in ("up", "down")) == (watch in BARS_ROWS)
+
+
+def is_good(flag: str, watch: str, way: str) -> bool:
+    """Whether the way is one of the flag's, and open."""
+    return way in (FIRST[flag], SECOND[flag]) and not is_barred(watch, way)
+
+
+def reading(flags: Sequence[str]) -> str:
+    """The ways that these flags say, in their order."""
+    return " ".join(map(way_of, flags))
+
+
+def orders(signal: str) -> str:
+    """What a signal says whose first flag tells how to read the others."""
+    head, *flags = signal.split()
+    return reading(flags[::-1] if head in BACKWARDS else flags)

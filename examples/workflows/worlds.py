@@ -1,0 +1,134 @@
+"""The three workflows as environments: each asks the role that has to act, and shows how it is done.
+
+With `roles = false` one agent without roles does the same work in one conversation.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from typing import NamedTuple
+
+from signals import FIRST, HARBOURS, SECOND, is_barred, is_good, orders, reading, signals, way_of
+
+from fedse.envs.base import Acting, Step
+from fedse.envs.options import require_one_of
+from fedse.types import Split, Task
+
+ALONE = "signals"
+"""The prompt of an agent without roles."""
+
+
+class Ask(NamedTuple):
+    """What a role is shown, in which of its conversations, and what a competent one answers."""
+
+    role: str
+    shown: str
+    expert: str
+    thread: int = 0
+
+
+Workflow = Generator[Ask, str, bool]
+"""Asks, gets the answers without surrounding blanks, and returns whether the task is done."""
+
+
+def evaluator_optimiser(signal: str) -> Workflow:
+    """A writer proposes a way; a critic, who sees the watch's flag, accepts it or says no."""
+    flag, watch = signal.split()
+    shown, best = flag, FIRST[flag]
+    for _ in range(2):
+        way = yield Ask("writer", shown, best)
+        verdict = "no" if is_barred(watch, way) else "ok"
+        said = yield Ask("critic", f"{watch} {way}", verdict)
+        if said != "no":
+            return said == "ok" and is_good(flag, watch, way)
+        shown, best = said, SECOND[flag]
+    return False
+
+
+def voting(signal: str, voters: int = 3) -> Workflow:
+    """Voters read the same signal, each for itself; what most of them say is done."""
+    right = reading(signal.split())
+    votes = []
+    for voter in range(voters):
+        votes.append((yield Ask("voter", signal, right, thread=voter)))
+    return max(votes, key=votes.count) == right
+
+
+def orchestrator_workers(signal: str) -> Workflow:
+    """An orchestrator names the flags to read, a worker reads each, the orchestrator answers."""
+    split = yield Ask("orchestrator", signal, " ".join(signal.split()[1:]))
+    parts = split.split()[:2]
+    read = []
+    for worker, part in enumerate(parts):
+        read.append((yield Ask("worker", part, way_of(part), thread=worker)))
+    answer = yield Ask("orchestrator", " ".join(read), orders(signal))
+    return answer == orders(signal)
+
+
+class Kind(NamedTuple):
+    """One workflow and its tasks."""
+
+    play: Callable[[str], Workflow]
+    flags: int
+    roles: tuple[str, ...]
+    turns: int
+
+
+KINDS = {
+    "evaluator-optimiser": Kind(evaluator_optimiser, 2, ("writer", "critic"), 4),
+    "voting": Kind(voting, 2, ("voter",), 3),
+    "orchestrator-workers": Kind(orchestrator_workers, 3, ("orchestrator", "worker"), 4),
+}
+
+
+class Signals:
+    """An environment (fedse.RolesEnv) with an expert for every role."""
+
+    def __init__(self, *, kind: str, harbour: str = "north", roles: bool = True) -> None:
+        require_one_of("signals", "kind", kind, tuple(KINDS))
+        require_one_of("signals", "harbour", harbour, tuple(HARBOURS))
+        self.name, self.system_prompt = "signals", ALONE
+        self._kind, self._roles = KINDS[kind], roles
+        self.role_prompts = {role: role for role in self._kind.roles} if roles else {}
+        self.max_turns = self._kind.turns
+        self._tasks = {split: _tasks(kind, harbour, split) for split in ("train", "test")}
+
+    def tasks(self, split: Split) -> Sequence[Task]:
+        return self._tasks[split]
+
+    def reset(self, task: Task, *, seed: int) -> Step:
+        play = voting_alone if self._kind.play is voting and not self._roles else self._kind.play
+        self._playing = play(task.id.partition("/")[2])
+        self._ask = next(self._playing)
+        return Step(self._shown())
+
+    def step(self, action: str) -> Step:
+        try:
+            self._ask = self._playing.send(action.strip())
+        except StopIteration as end:
+            return Step("", reward=float(end.value), done=True, success=end.value)
+        return Step(self._shown())
+
+    def acting(self) -> Acting:
+        return Acting(self._ask.role, self._ask.thread)
+
+    def actions(self) -> Sequence[str]:
+        return ("ok", "no", "up", "down", "left", "right")
+
+    def expert(self) -> str:
+        return self._ask.expert
+
+    def close(self) -> None: ...
+
+    def _shown(self) -> str:
+        return self._ask.shown if self._roles else f"{self._ask.role} {self._ask.shown}"
+
+
+def voting_alone(signal: str) -> Workflow:
+    """Without other voters, the only one decides."""
+    return voting(signal, voters=1)
+
+
+def _tasks(kind: str, harbour: str, split: Split) -> list[Task]:
+    """Held-out signals are the same for all harbours."""
+    where = harbour if split == "train" else "sea"
+    given = signals(harbour, split, KINDS[kind].flags)
+    return [Task(env="signals", id=f"{where}/{one}", split=split) for one in given]
