@@ -1,7 +1,7 @@
 """Orchestrator and workers: one splits the work, the workers do its parts, the first one answers.
 
-The orchestrator names the flags to read. Every worker reads one of them, all at the same time. The
-orchestrator puts their ways into the order that the signal's first flag asks for.
+The orchestrator says which way of each flag is meant, as the first flag of the signal demands.
+Every worker reads one flag, all at the same time. The orchestrator answers with what they read.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -26,13 +26,13 @@ def play(base_url: str, task: str, *, harbour: str) -> float:
         messages.append({"role": "assistant", "content": said.choices[0].message.content})
         return said.choices[0].message.content.strip()
 
-    def work(part: str) -> str:
-        return ask("worker", [{"role": "system", "content": "worker"}], part)
+    def work(how: str, flag: str) -> str:
+        return ask("worker", [{"role": "system", "content": "worker"}], f"{how} {flag}")
 
     orchestrator = [{"role": "system", "content": "orchestrator"}]
-    parts = ask("orchestrator", orchestrator, signal).split()[:WORKERS]
+    plan = ask("orchestrator", orchestrator, signal).split()
     with ThreadPoolExecutor(WORKERS) as workers:
-        read = list(workers.map(work, parts))
+        read = list(workers.map(work, plan, signal.split()[1:]))
     return float(ask("orchestrator", orchestrator, " ".join(read)) == orders(signal))
 
 

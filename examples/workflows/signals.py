@@ -10,21 +10,25 @@ from itertools import product
 from fedse.types import Split
 
 FLAGS = "abcdefghijkl"
-WAYS = ("up", "down", "left", "right")
-FIRST = dict(
-    a="up", b="left", c="down", d="right", e="left", f="up",
-    g="right", h="down", i="down", j="right", k="up", l="left",
-)  # fmt: skip
-"""The way that a flag says."""
-SECOND = dict(
-    a="left", b="up", c="right", d="down", e="down", f="right",
-    g="up", h="left", i="right", j="up", k="left", l="down",
-)  # fmt: skip
-"""The way that is as good, if the first is barred."""
+WAYS = {
+    "a": ("up", "left"),
+    "b": ("left", "up"),
+    "c": ("down", "right"),
+    "d": ("right", "down"),
+    "e": ("left", "down"),
+    "f": ("up", "right"),
+    "g": ("right", "up"),
+    "h": ("down", "left"),
+    "i": ("down", "right"),
+    "j": ("right", "up"),
+    "k": ("up", "left"),
+    "l": ("left", "down"),
+}
+"""The way that a flag says, and the one that is as good if the first is barred."""
 BARS_ROWS = "acfhjk"
 """Flags of the watch under which nobody may go up or down; under the others, not left or right."""
-BACKWARDS = "bdfgjk"
-"""Flags at the head of a signal that is read from its end."""
+SECOND_FIRST = "bdfgjk"
+"""Flags at the head of a signal whose first flag says its second way, and the other its first."""
 HARBOURS = {"north": "abcdefgh", "east": "efghijkl", "west": "ijklabcd"}
 """The flags that have been seen there."""
 NEVER_FLOWN = 3
@@ -43,9 +47,9 @@ def _never_flown(signal: Sequence[str]) -> bool:
     return sum(places) % NEVER_FLOWN == 0
 
 
-def way_of(flag: str) -> str:
-    """The way that the flag says; empty if there is no such flag."""
-    return FIRST.get(flag, "")
+def way_of(flag: str, number: str = "1") -> str:
+    """The flag's first or second way; empty if there is none."""
+    return WAYS[flag][int(number) - 1] if flag in WAYS and number in ("1", "2") else ""
 
 
 def is_barred(watch: str, way: str) -> bool:
@@ -55,7 +59,7 @@ def is_barred(watch: str, way: str) -> bool:
 
 def is_good(flag: str, watch: str, way: str) -> bool:
     """Whether the way is one of the flag's, and open."""
-    return way in (FIRST[flag], SECOND[flag]) and not is_barred(watch, way)
+    return way in WAYS[flag] and not is_barred(watch, way)
 
 
 def reading(flags: Sequence[str]) -> str:
@@ -63,7 +67,12 @@ def reading(flags: Sequence[str]) -> str:
     return " ".join(map(way_of, flags))
 
 
+def plan_of(head: str) -> str:
+    """Which ways of the two flags behind this one are meant."""
+    return "2 1" if head in SECOND_FIRST else "1 2"
+
+
 def orders(signal: str) -> str:
-    """What a signal says whose first flag tells how to read the others."""
+    """What a signal says whose first flag tells which ways of the others are meant."""
     head, *flags = signal.split()
-    return reading(flags[::-1] if head in BACKWARDS else flags)
+    return " ".join(map(way_of, flags, plan_of(head).split()))

@@ -1,4 +1,4 @@
-"""The three workflows as environments: each asks the role that has to act, and shows how it is done.
+"""The three workflows as environments, which ask the role that has to act and can show how.
 
 With `roles = false` one agent without roles does the same work in one conversation.
 """
@@ -6,10 +6,21 @@ With `roles = false` one agent without roles does the same work in one conversat
 from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple
 
-from signals import FIRST, HARBOURS, SECOND, is_barred, is_good, orders, reading, signals, way_of
+from signals import (
+    HARBOURS,
+    WAYS,
+    is_barred,
+    is_good,
+    orders,
+    plan_of,
+    reading,
+    signals,
+    way_of,
+)
 
 from fedse.envs.base import Acting, Step
 from fedse.envs.options import require_one_of
+from fedse.errors import EnvError
 from fedse.types import Split, Task
 
 ALONE = "signals"
@@ -32,14 +43,14 @@ Workflow = Generator[Ask, str, bool]
 def evaluator_optimiser(signal: str) -> Workflow:
     """A writer proposes a way; a critic, who sees the watch's flag, accepts it or says no."""
     flag, watch = signal.split()
-    shown, best = flag, FIRST[flag]
-    for _ in range(2):
+    shown = flag
+    for best in WAYS[flag]:
         way = yield Ask("writer", shown, best)
         verdict = "no" if is_barred(watch, way) else "ok"
         said = yield Ask("critic", f"{watch} {way}", verdict)
         if said != "no":
             return said == "ok" and is_good(flag, watch, way)
-        shown, best = said, SECOND[flag]
+        shown = said
     return False
 
 
@@ -53,13 +64,13 @@ def voting(signal: str, voters: int = 3) -> Workflow:
 
 
 def orchestrator_workers(signal: str) -> Workflow:
-    """An orchestrator names the flags to read, a worker reads each, the orchestrator answers."""
-    split = yield Ask("orchestrator", signal, " ".join(signal.split()[1:]))
-    parts = split.split()[:2]
+    """An orchestrator says how each flag is to be read, workers read them, and it answers."""
+    head, *flags = signal.split()
+    plan = yield Ask("orchestrator", signal, plan_of(head))
     read = []
-    for worker, part in enumerate(parts):
-        read.append((yield Ask("worker", part, way_of(part), thread=worker)))
-    answer = yield Ask("orchestrator", " ".join(read), orders(signal))
+    for worker, (flag, how) in enumerate(zip(flags, plan.split(), strict=False)):
+        read.append((yield Ask("worker", f"{how} {flag}", way_of(flag, how), thread=worker)))
+    answer = yield Ask("orchestrator", " ".join(read), " ".join(read))
     return answer == orders(signal)
 
 
@@ -89,6 +100,7 @@ class Signals:
         self._kind, self._roles = KINDS[kind], roles
         self.role_prompts = {role: role for role in self._kind.roles} if roles else {}
         self.max_turns = self._kind.turns
+        self._playing: Workflow | None = None
         self._tasks = {split: _tasks(kind, harbour, split) for split in ("train", "test")}
 
     def tasks(self, split: Split) -> Sequence[Task]:
@@ -101,9 +113,12 @@ class Signals:
         return Step(self._shown())
 
     def step(self, action: str) -> Step:
+        if self._playing is None:
+            raise EnvError("signals: no episode is open", hint="call reset() before step()")
         try:
             self._ask = self._playing.send(action.strip())
         except StopIteration as end:
+            self._playing = None
             return Step("", reward=float(end.value), done=True, success=end.value)
         return Step(self._shown())
 

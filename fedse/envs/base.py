@@ -29,6 +29,8 @@ class Step(NamedTuple):
     """May be true only when `done` is."""
     valid: bool = True
     """False = the text contained no action; such replies are counted and can raise an alarm."""
+    role_rewards: Mapping[str, float] = {}
+    """Of roles with a reward of their own, when `done`; 1 or more is the role's success."""
 
 
 @runtime_checkable

@@ -1,6 +1,6 @@
 """An agent of several roles: its conversations are recorded one by one, by the model's name."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -152,8 +152,8 @@ def answered(episode: RecordedEpisode, question: PolicyInput, text: str) -> None
 
 
 @pytest.fixture
-def episode() -> Iterator[RecordedEpisode]:
-    yield RecordedEpisode(GAMES[0], max_turns=9, opened=0.0, roles=ROLES)
+def episode() -> RecordedEpisode:
+    return RecordedEpisode(GAMES[0], max_turns=9, opened=0.0, roles=ROLES)
 
 
 def test_two_answers_to_one_question_are_two_conversations(episode: RecordedEpisode) -> None:
