@@ -18,7 +18,8 @@ def in_blocks(spec: AdapterSpec, blocks: Sequence[str]) -> AdapterSpec:
         for tensor in spec.tensors
     ]
     changed = {"blocks": tuple(sorted(blocks)), "tensors": tuple(sorted(tensors, key=_name))}
-    return spec.model_copy(update=changed)
+    # Not model_copy: it would copy what the spec has worked out about its own tensors.
+    return AdapterSpec.model_validate({**spec.model_dump(), **changed})
 
 
 def _name(tensor: TensorSpec) -> str:

@@ -1,5 +1,6 @@
 """How it goes for each role of an agent, in numbers only."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 
@@ -19,17 +20,30 @@ class RoleFit(NamedTuple):
 class RoleStats(NamedTuple):
     """What a client reports about one role in one round."""
 
-    played: int = 0
+    played: float = 0
     """Games in which the role acted."""
-    succeeded: int = 0
+    succeeded: float = 0
     loss: float = 0.0
     """Mean training loss of its tokens in the last pass, nats; 0 = it learned nothing."""
     gradient: float = 0.0
     """Mean over the steps of the norm of its part of the gradient; 0 = not measured."""
-    tokens: int = 0
+    tokens: float = 0
     """That it said and that were learned from in the last pass."""
     drift: float = 0.0
     """Norm of the change of the part of the adapter it acts in."""
-    validated: int = 0
-    """Validation games in which the role acted, with the adapter the client was sent."""
-    validated_succeeded: int = 0
+
+
+FIELDS = len(RoleStats._fields)
+
+
+def flat(roles: Sequence[RoleStats]) -> tuple[float, ...]:
+    """The figures of all roles in a row, as they travel: numbers only."""
+    return tuple(float(value) for role in roles for value in role)
+
+
+def by_role(figures: Sequence[float], names: Sequence[str]) -> dict[str, RoleStats]:
+    """What `flat` put in a row for the roles of these names; empty where there is nothing."""
+    if len(figures) != FIELDS * len(names):
+        return {}
+    rows = (figures[start : start + FIELDS] for start in range(0, len(figures), FIELDS))
+    return {name: RoleStats(*row) for name, row in zip(names, rows, strict=True)}

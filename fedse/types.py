@@ -285,6 +285,8 @@ class ClientStats(Record):
     rollout_seconds: float = 0.0
     train_seconds: float = 0.0
     eval_seconds: float = 0.0
+    roles: Annotated[tuple[float, ...], Field(exclude_if=not_)] = ()
+    """`fedse.role_figures.RoleStats` of each role of `roles.names`, one after another."""
 
 
 @dataclass(frozen=True)

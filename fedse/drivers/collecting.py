@@ -120,7 +120,7 @@ def _keep_keys(delivery: Delivery) -> Answer:
 def announce(r: OpenRound, delivery: Delivery) -> None:
     """The delivery has its event."""
     client, fault, sent = delivery.client, delivery.fault, len(delivery.adapter or b"")
-    facts = delivery.stats.model_dump()
+    facts = delivery.stats.model_dump(exclude={"roles"})
     r.run.emit("answer.received", round=r.index, client=client, fault=fault, bytes=sent, **facts)
 
 

@@ -15,6 +15,7 @@ from fedse.events import Emit
 from fedse.method.counts import count_episodes, count_groups
 from fedse.method.lessons import failures_for, lessons_for, loss_in
 from fedse.method.progress import told_now_and_then
+from fedse.method.role_counts import count_roles
 from fedse.method.rollout import choose_games, require_sound
 from fedse.method.select import select_lessons
 from fedse.method.site import Answer, Merged, Site, course_in
@@ -51,7 +52,8 @@ def client_round(
     }
     counted = count_episodes(played, new_tokens=config.rollout.new_tokens)
     compared = count_groups(played) if loss_in(config, round).fresh else {}
-    stats = counted.model_copy(update={**learned, **compared})
+    acted = count_roles(played, fitted, config.roles.names)
+    stats = counted.model_copy(update={**learned, **compared, **acted})
     return ClientUpdate(stats, fitted.adapter if fitted else None)
 
 
