@@ -103,8 +103,8 @@ class RecordedEpisode:
         place = self._said.find(role, (system, tools, past))
         given = _foreign_turns(conversation, place.kept, past[place.known :], encoder)
         dialogue = conversation.dialogue((*place.kept, *given), shown, encoder)
-        named = {"role": role, "thread": place.thread or 0} if role else {}
-        return PolicyInput(conversation, place, given, dialogue._replace(**named))
+        dialogue = dialogue._replace(role=role, thread=place.thread or 0)
+        return PolicyInput(conversation, place, given, dialogue)
 
     def leave(self, question: PolicyInput) -> None:
         """The question gets no answer."""
