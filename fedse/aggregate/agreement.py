@@ -5,7 +5,7 @@ one of two. A few that agree among themselves only do not stand in the middle of
 their updates are.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import combinations
 from statistics import median, median_high
 from typing import NamedTuple
@@ -28,13 +28,17 @@ class Stance(NamedTuple):
     """Of its update."""
 
 
-def stances_of(current: Adapter, votes: Mapping[str, Load]) -> dict[str, Stance]:
-    """How every voter stands to the others."""
+def stances_of(
+    current: Adapter, votes: Mapping[str, Load], blocks: Mapping[str, Collection[str]] | None = None
+) -> dict[str, Stance]:
+    """How every voter stands to the others that voted on some of the same blocks."""
     updates = {client: load().vector for client, load in votes.items()}
     start = current.vector
     lengths = {client: distance(start, vote) for client, vote in updates.items()}
     cosines: dict[str, list[float]] = {client: [] for client in updates}
     for one, other in combinations(updates, 2):
+        if blocks and not {*blocks.get(one, ())} & {*blocks.get(other, ())}:
+            continue
         both = lengths[one] * lengths[other]
         cosine = update_product(start, updates[one], updates[other]) / both if both else 0.0
         cosines[one].append(cosine)

@@ -1,7 +1,7 @@
 """The roles an agent of several parts acts in, and which of them share a part of the adapter."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Annotated, Literal, Self
 
@@ -66,12 +66,49 @@ class RolesSection(Section):
         """The block in which this role acts and learns; "" if all roles have one block."""
         if self.policy == "shared" or len(self.names) < 2:
             return ""
-        return SHARED.join(next((group for group in self.together if role in group), (role,)))
+        group = next((group for group in self.together if role in group), (role,))
+        return SHARED.join(sorted(group))
 
     @property
     def local_blocks(self) -> tuple[str, ...]:
         """The blocks that never leave a site."""
         return tuple(sorted({self.block_of(role) for role in self.local}))
+
+    @property
+    def merged_blocks(self) -> tuple[str, ...]:
+        """The blocks that are merged, sorted; empty if the adapter has one part only."""
+        return tuple(block for block in self.blocks if block not in self.local_blocks)
+
+    def blocks_voted_on(self, acting: Sequence[str]) -> tuple[str, ...]:
+        """Of the merged blocks, those in which one of the acting roles learns; none named = all."""
+        return tuple(block for block in self.merged_blocks if block in self._learned(acting))
+
+    def blocks_kept(self, acting: Sequence[str]) -> tuple[str, ...]:
+        """Of the local blocks, those in which one of the acting roles learns; none named = all."""
+        return tuple(block for block in self.local_blocks if block in self._learned(acting))
+
+    def _learned(self, acting: Sequence[str]) -> set[str]:
+        return {self.block_of(role) for role in acting or self.names}
+
+    def unmerged(self, acting: Mapping[str, Sequence[str]]) -> str:
+        """Why nothing would be merged at one of these clients, or of a role; empty = all is well.
+
+        `acting` has the roles of every client; none named = all.
+        """
+        for client, roles in acting.items():
+            if unknown := sorted({*roles} - {*self.names}):
+                return f"clients.roles of {client!r} names {unknown[0]!r}: it is not in roles.names"
+            if twice := sorted(name for name, n in Counter(roles).items() if n > 1):
+                return f"clients.roles of {client!r} has {twice[0]!r} twice"
+            if self.merged_blocks and not self.blocks_voted_on(roles):
+                return (
+                    f"clients.roles of {client!r} has local roles only, so nothing of it would be "
+                    "merged: name another role, or leave the client out"
+                )
+        voted = {block for roles in acting.values() for block in self.blocks_voted_on(roles)}
+        if alone := sorted({*self.merged_blocks} - voted):
+            return f"no client has the role {alone[0].split(SHARED)[0]!r}: see clients.roles"
+        return ""
 
 
 def _require_unique(setting: str, names: Iterable[str]) -> None:

@@ -173,7 +173,7 @@ def note_export(episodes: Sequence[StoredEpisode], out: Path, *, clock: Clock) -
 
 def system_prompts(place: Place) -> dict[str, Prompts]:
     """Each client's system prompts; none for a site's home, which does not hold the settings."""
-    prompts = {}
+    prompts: dict[str, Prompts] = {}
     members = place.config.clients if place.config else ()
     hide = text_filter(place.config.redact, place.path) if place.config else str
     for client in members:

@@ -6,6 +6,7 @@ Paper, one round: 1 reset to the global adapter, 2 explore, 3 filter, 4 accumula
 
 from collections.abc import Sequence
 
+from fedse.aggregate.by_block import by_block
 from fedse.aggregate.merge import Vote, checked_vote
 from fedse.aggregate.variants import State, aggregator_of
 from fedse.committed import Exclusion
@@ -94,18 +95,20 @@ def server_round(
     votes: list[Vote] = []
     excluded: list[Exclusion] = []
     settings = config.aggregate
-    for client, stats, read, late in answers:
+    for client, stats, read, late, blocks in answers:
         if read is None:
             continue
         weight = late.weight if late else 1.0
         try:
-            votes.append(checked_vote(client, read, stats.buffered, current, settings, weight))
+            vote = checked_vote(client, read, stats.buffered, current, settings, weight)
+            votes.append(vote._replace(blocks=blocks))
         except AdapterRejected as rejection:
             excluded.append(Exclusion(client=client, kind="rejected", reason=str(rejection)))
-    aggregator = aggregator_of(settings)
+    aggregator = by_block(aggregator_of(settings))
     return Merged(
         *aggregator.apply(current, votes, moments or aggregator.init(current.spec)),
         voters=tuple(sorted(vote.client for vote in votes)),
         abstained=tuple(sorted(answer.client for answer in answers if answer.read is None)),
         excluded=tuple(sorted(excluded, key=lambda exclusion: exclusion.client)),
+        blocks={vote.client: vote.blocks for vote in votes if vote.blocks},
     )

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from fedse.aggregate.factors import as_it_leaves
 from fedse.audit.conduct import AuditPlan, conduct_audit, no_word
 from fedse.audit.game import AuditSubject, Learn, Probe, Tell
 from fedse.audit.verdict import AuditResult, AuditRules
@@ -107,7 +108,8 @@ def _subject(
 
         def learn(chosen: Sequence[Trajectory], settings: TrainSection, seed: int) -> Adapter:
             given = [*chosen, *(failures if loss_of(settings).failures else ())]
-            return training.fit(current, given, settings, seed, course).adapter
+            trained = training.fit(current, given, settings, seed, course).adapter
+            return as_it_leaves(trained, current, config, site.client)
 
         return learn
 

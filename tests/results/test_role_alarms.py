@@ -14,7 +14,7 @@ from fedse.results.alarms import standing_alarms
 from fedse.results.best_rounds import BestRound, best_adapter, best_rounds
 from fedse.results.role_alarms import role_alarms
 from fedse.results.role_course import role_course
-from fedse.role_figures import RoleStats, by_role, flat
+from fedse.role_figures import RoleStats, are_possible, by_role, flat
 from fedse.stats.rates import Rate
 from fedse.store.run import Run
 from fedse.testing import toy_adapter, toy_spec
@@ -59,6 +59,16 @@ def test_figures_travel_in_a_row():
     assert by_role(flat(roles), NAMES) == dict(zip(NAMES, roles, strict=True))
     assert by_role((), NAMES) == {}
     assert "roles" not in ClientStats().model_dump()
+
+
+def test_figures_that_cannot_be_are_recognised():
+    good = flat([RoleStats(3, 2, 0.5), RoleStats(1, 1)])
+    assert are_possible(good, NAMES)
+    assert are_possible((), NAMES)
+    assert not are_possible(good, ["planner"])
+    assert not are_possible(good, [])
+    for wrong in (RoleStats(1, 2), RoleStats(1, 1, -0.5)):
+        assert not are_possible(flat([wrong, wrong]), NAMES)
 
 
 def test_shares_are_those_of_the_gradient():

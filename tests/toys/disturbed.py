@@ -16,6 +16,7 @@ from hypothesis import reject
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from fedse.blocks import in_blocks
 from fedse.committed import RoundResult
 from fedse.config.schema import Config
 from fedse.drivers.local import InProcess
@@ -33,6 +34,10 @@ from fedse.testing import open_toy_site, toy_spec
 from fedse.types import canonical_json
 
 SPEC, ROUNDS = toy_spec(), 3
+ROLES = ("plan", "act", "check")
+ISOLATED: Mapping[str, Any] = {"names": ROLES, "policy": "isolated"}
+TOGETHER: Mapping[str, Any] = {**ISOLATED, "together": [("plan", "check")]}
+LOCAL: Mapping[str, Any] = {**ISOLATED, "local": ("check",)}
 Place = tuple[str, int, Kind]
 """A site, a round and a kind of question."""
 
@@ -105,12 +110,15 @@ def scenes(draw: st.DrawFn, **fixed: Mapping[str, object]) -> Scene:
     private = {"epsilon": 1000.0, "rate": 1.0, "counts": draw(st.booleans())}
     private |= {} if steps else {"noise": 2.0}
     step = {"units": 8, "noise": 2.0, "momentum": draw(st.sampled_from([0.0, 0.5]))}
+    roles = draw(st.sampled_from([{}, {}, ISOLATED, TOGETHER, *([] if steps else [LOCAL])]))
+    acting = st.lists(st.sampled_from(ROLES), unique=True) if roles else st.just([])
     sections: dict[str, Any] = {
         "run": {
             "name": "toy",
             "rounds": draw(st.sampled_from([ROUNDS, ROUNDS, "open"])),
             "seed": draw(st.integers(0, 3)),
         },
+        "roles": roles,
         "schedule": {
             "every": draw(st.sampled_from([0.0, 100.0])),
             "news": draw(st.sampled_from([0, 0, 1])),
@@ -154,6 +162,7 @@ def scenes(draw: st.DrawFn, **fixed: Mapping[str, object]) -> Scene:
                 "env": "fedse.testing:CoinWorld",
                 "options": {"tasks": 16},
                 "joins": 2 if name == joins else 1,
+                "roles": draw(acting),
             }
             for name in names
         ],
@@ -202,7 +211,8 @@ def play(path: Path, scene: Scene, *, stop: int | None = None) -> Played:
     def sleep(seconds: float) -> None:
         now[0] += seconds
 
-    run = Run(path, scene.config, SPEC, clock=lambda: 0.0, observers=[observe])
+    spec = in_blocks(SPEC, scene.config.roles.blocks)
+    run = Run(path, scene.config, spec, clock=lambda: 0.0, observers=[observe])
     # The ledger names the digest of this file; to write it as TOML is a tenth of all a run takes.
     (path / "config.resolved.toml").write_text(scene.config.model_dump_json())
     if endless and run.committed == ROUNDS:
