@@ -1,7 +1,7 @@
 """Evaluator and optimiser: a writer proposes a way, a critic accepts it or not, the writer mends.
 
 The writer sees a flag, which says a way and another one that is as good. Only the critic sees the
-flag of the watch, which bars some ways. Both are asked for by the model's name.
+flag of the watch, which bars some ways, and answers y or n. Both are asked by the model's name.
 """
 
 from functools import partial
@@ -30,8 +30,8 @@ def play(base_url: str, task: str, *, harbour: str) -> float:
     for _ in range(PROPOSALS):
         way = ask("writer", writer, shown)
         shown = ask("critic", critic, f"{watch} {way}")
-        if shown != "no":
-            return float(shown == "ok" and is_good(flag, watch, way))
+        if shown != "n":
+            return float(shown == "y" and is_good(flag, watch, way))
     return 0.0
 
 

@@ -41,15 +41,15 @@ Workflow = Generator[Ask, str, bool]
 
 
 def evaluator_optimiser(signal: str) -> Workflow:
-    """A writer proposes a way; a critic, who sees the watch's flag, accepts it or says no."""
+    """A writer proposes a way; a critic, who sees the watch's flag, accepts it (y) or not (n)."""
     flag, watch = signal.split()
     shown = flag
     for best in WAYS[flag]:
         way = yield Ask("writer", shown, best)
-        verdict = "no" if is_barred(watch, way) else "ok"
+        verdict = "n" if is_barred(watch, way) else "y"
         said = yield Ask("critic", f"{watch} {way}", verdict)
-        if said != "no":
-            return said == "ok" and is_good(flag, watch, way)
+        if said != "n":
+            return said == "y" and is_good(flag, watch, way)
         shown = said
     return False
 
@@ -126,7 +126,7 @@ class Signals:
         return Acting(self._ask.role, self._ask.thread)
 
     def actions(self) -> Sequence[str]:
-        return ("ok", "no", "up", "down", "left", "right")
+        return ("y", "n", "up", "down", "left", "right")
 
     def expert(self) -> str:
         return self._ask.expert
