@@ -81,7 +81,7 @@ class Turn(Record):
 
 
 def _speaker(turn: Turn) -> tuple[object, ...]:
-    return (turn.role, turn.thread) if turn.role else ()
+    return (turn.role, turn.thread) if turn.role or turn.thread else ()
 
 
 class Trajectory(Record):

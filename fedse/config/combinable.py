@@ -44,7 +44,7 @@ def _acting(config: ParsedConfig) -> dict[str, bool]:
     takes_roles = LOSSES.variant(loss) is None or getattr(LOSSES.variant(loss), "roles", False)
     return {
         f'roles.names needs train.loss = "sft": {loss!r} compares whole episodes, and those of '
-        "several roles are several conversations": not takes_roles and len(config.roles.names) > 1,
+        "several roles are several conversations": not takes_roles,
         "clients.roles needs buffer.pooled = false: one trainer learns for all "
         "sites": config.buffer.pooled and any(client.roles for client in config.clients),
         'roles.policy = "isolated" needs privacy.epsilon unset, or step.units: the fit of each '
