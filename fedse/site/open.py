@@ -175,8 +175,8 @@ def summing(
         context = config.rollout.context
         with acting.asleep():
             given = lessons_apart(prepare(lessons), config.roles, here, context=context)
-            how = {"context": context, "beat": beat, "block_of": config.roles.block_of}
-            return step_gradient(trainer, start, given, course, part, **how)
+            summed = partial(step_gradient, trainer, context=context, beat=beat)
+            return summed(start, given, course, part, block_of=config.roles.block_of)
 
     return gradients
 
