@@ -47,3 +47,13 @@ def by_role(figures: Sequence[float], names: Sequence[str]) -> dict[str, RoleSta
         return {}
     rows = (figures[start : start + FIELDS] for start in range(0, len(figures), FIELDS))
     return {name: RoleStats(*row) for name, row in zip(names, rows, strict=True)}
+
+
+def are_possible(figures: Sequence[float], names: Sequence[str]) -> bool:
+    """Whether a client can report this about the roles of these names; nothing is possible too."""
+    rows = by_role(figures, names).values()
+    return not figures or (
+        len(rows) == len(names) > 0
+        and all(value >= 0 for row in rows for value in row)
+        and all(row.succeeded <= row.played for row in rows)
+    )

@@ -110,6 +110,7 @@ class Trajectory(Record):
 
     @property
     def token_ids(self) -> tuple[int, ...]:
+        """Of all turns in a row; what one role was given, see `fedse.agent.conversations`."""
         return tuple(i for turn in self.turns for i in (*turn.context_ids, *turn.action_ids))
 
     @property

@@ -23,6 +23,7 @@ def require_combinable(config: ParsedConfig) -> None:
     """The settings have a meaning together; the first pair that has none is a ValueError."""
     refused = {
         **_with_roles(config),
+        **(_acting(config) if config.roles.names else {}),
         **_merging(config),
         **(_secure(config) if config.aggregate.secure else {}),
         **(_private(config) if config.privacy.on else {}),
@@ -35,6 +36,26 @@ def require_combinable(config: ParsedConfig) -> None:
     for reason, found in refused.items():
         if found:
             raise ValueError(reason)
+
+
+def _acting(config: ParsedConfig) -> dict[str, bool]:
+    """What an agent of several roles cannot do."""
+    loss, blocks = config.train.loss, bool(config.roles.blocks)
+    takes_roles = LOSSES.variant(loss) is None or getattr(LOSSES.variant(loss), "roles", False)
+    return {
+        f'roles.names needs train.loss = "sft": {loss!r} compares whole episodes, and those of '
+        "several roles are several conversations": not takes_roles and len(config.roles.names) > 1,
+        "clients.roles needs buffer.pooled = false: one trainer learns for all "
+        "sites": config.buffer.pooled and any(client.roles for client in config.clients),
+        'roles.policy = "isolated" needs privacy.epsilon unset: each role would spend it '
+        "again": blocks and config.privacy.on,
+        'roles.policy = "isolated" needs step.units = 0: a step is the gradient of one '
+        "adapter": blocks and config.step.on,
+        'roles.policy = "isolated" needs engine.adapters = "lora": a server has the weights of one '
+        "role at a time": blocks
+        and config.engine.type == "vllm"
+        and config.engine.adapters == "merged",
+    }
 
 
 def _with_roles(config: ParsedConfig) -> dict[str, bool]:

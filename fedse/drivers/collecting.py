@@ -17,6 +17,7 @@ from fedse.drivers.round import OpenRound
 from fedse.errors import AdapterRejected
 from fedse.method.site import Answer
 from fedse.protocol import Delivery
+from fedse.role_figures import are_possible
 from fedse.store.files import mapped
 from fedse.store.run import Run
 from fedse.types import AdapterSpec, ClientStats
@@ -75,6 +76,8 @@ def exclusion_of(
     broken = ""
     if _too_many(stats, config):
         broken = "counts more episodes than it was asked to play"
+    elif not are_possible(stats.roles, config.roles.names):
+        broken = "reports on other roles than the agreed ones, or what cannot be"
     elif adapter is not None:
         broken = misfit(adapter)
     return Exclusion(client=client, kind="rejected", reason=broken) if broken else None

@@ -72,6 +72,12 @@ def audit_site(
             "from the games of one round only",
             hint='set every = 0 below [audit] in policy.toml, or train.loss = "sft"',
         )
+    if config.roles.blocks:
+        raise ConfigError(
+            "an audit looks at an adapter of one part, and roles.policy = 'isolated' has one for "
+            f"each of {', '.join(config.roles.blocks)}",
+            hint="set every = 0 below [audit] in policy.toml",
+        )
     if config.step.on:
         raise ConfigError(
             "an audit learns an adapter again, and a private step sends none",

@@ -61,6 +61,7 @@ def open_site(
     make = partial(make_env, member.env, member.options)
     env, path, spec = make(), base_path(config.model.base), spec_of(config)
     require_plan(config, env)
+    require_roles(env, config, member)
     prepare_torch(config.trainer.threads)
     encoder = load_encoder(path)
     buffer = open_buffer(config, home, env, encoder)
@@ -72,7 +73,6 @@ def open_site(
 
     prompts = role_prompts_of(env)
     prepare = preparing(encoder, env.system_prompt, prompts, since=config.model.since)
-    require_roles(env, config, member)
     fit = fitting(trainer, prepare, acting, config, member.roles)
     keep = KeepInBuffer(buffer, config, client, spec)
     play = recording(choose_play(env, encoder, keep, acting, beat), buffer, config)

@@ -102,9 +102,8 @@ def role_lessons(
     else:
         tokens, places = Counter[str](), []
         for place, episode in enumerate(lessons):
-            found = tokens_by_role(weights.lesson(episode, roles).parts)
-            tokens.update(found)
-            if any(found.values()):
+            if parts := weights.lesson(episode, roles).parts:
+                tokens.update(tokens_by_role(parts))
                 places.append(place)
         weights = weights._replace(factors=equal_factors(tokens) if weights.balance else {})
     single = plain and all(_is_whole(weights.lesson(lessons[place], roles)) for place in places)

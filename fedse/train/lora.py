@@ -93,7 +93,9 @@ class Trainer:
         last = steps[-settings.steps_of_last_pass(lessons=len(kept), steps=len(steps)) :]
         made = loss.leaves(read_adapter(model, trained.spec), start)
         fitted = _fitted(made, steps, last, moments)
-        return fitted._replace(roles=told.figures(last=len(last))) if told else fitted
+        if told and share.processes == 1:
+            return fitted._replace(roles=told.figures(last=len(last)))
+        return fitted
 
     def _train(
         self,

@@ -17,6 +17,7 @@ from fedse.config.hardware import TrainerSection
 from fedse.config.roles import RolesSection
 from fedse.config.training import TrainSection
 from fedse.course import Course, PrivateCourse, StepCourse
+from fedse.errors import TrainError
 from fedse.train.batch import learned_tokens, lesson_of, make_batch, sequences_of
 from fedse.train.by_role import (
     RoleWeights,
@@ -93,10 +94,11 @@ def gradient(lessons: list[Trajectory], roles: RolesSection) -> tuple[np.ndarray
 
 def fit(lessons: list[Trajectory], roles: RolesSection, **options: Any):
     spec = in_blocks(SPEC, roles.blocks)
-    own = {"start": start(spec), "settings": SETTINGS, "seed": 1, "course": Course(), **options}
+    own = {"start": start(spec), "settings": SETTINGS, "context": 512, "seed": 1}
+    own |= {"course": Course(), **options}
     trainer = trainer_for(PATH, SPEC, PLACE)
     begun = own.pop("start")
-    return fit_by_role(trainer.fit, begun, lessons, roles=roles, context=512, **own)
+    return fit_by_role(trainer.fit, begun, lessons, roles=roles, **own)
 
 
 def near(one: np.ndarray, other: np.ndarray) -> bool:
@@ -181,6 +183,11 @@ def test_roles_that_do_not_act_here_teach_nothing():
     )
     nothing = fit([BOTH], ISOLATED, here=("watcher",))
     assert (nothing.steps, nothing.adapter.digest) == (0, start(nothing.adapter.spec).digest)
+
+
+def test_a_context_in_which_nobody_speaks_is_an_error():
+    with pytest.raises(TrainError, match="no action of 1 episodes begins"):
+        fit([BOTH], SHARED, context=2)
 
 
 def test_what_adamw_remembers_is_kept_for_each_block():
