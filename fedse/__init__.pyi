@@ -51,10 +51,12 @@ from .config.storage import StorageSection as StorageSection
 from .config.training import TrainSection as TrainSection
 from .config.training import WarmstartSection as WarmstartSection
 from .course import Arc as Arc
+from .envs.base import Acting as Acting
 from .envs.base import Env as Env
 from .envs.base import EnvFactory as EnvFactory
 from .envs.base import ExpertEnv as ExpertEnv
 from .envs.base import HindsightEnv as HindsightEnv
+from .envs.base import RolesEnv as RolesEnv
 from .envs.base import Step as Step
 from .envs.base import SubjectEnv as SubjectEnv
 from .envs.base import env_names as env_names

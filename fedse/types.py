@@ -81,7 +81,7 @@ class Turn(Record):
 
 
 def _speaker(turn: Turn) -> tuple[object, ...]:
-    return (turn.role, turn.thread) if turn.role else ()
+    return (turn.role, turn.thread) if turn.role or turn.thread else ()
 
 
 class Trajectory(Record):
@@ -103,6 +103,8 @@ class Trajectory(Record):
     """What was made up in place of something private, and of which kind that was."""
     likeness: Annotated[str, Field(exclude_if=not_)] = ""
     """The content digest without regard to stand-ins, if there are any."""
+    role_rewards: Annotated[tuple[tuple[str, float], ...], Field(exclude_if=not_)] = ()
+    """Roles with a reward of their own, sorted; the others have the episode's."""
 
     @property
     def success(self) -> bool:

@@ -46,8 +46,8 @@ def speaker_of(turn: Turn) -> Speaker:
 
 
 def has_roles(episode: Trajectory) -> bool:
-    """Whether an agent of several roles played it."""
-    return any(turn.role for turn in episode.turns)
+    """Whether it has conversations that are told apart."""
+    return any(turn.role or turn.thread for turn in episode.turns)
 
 
 def conversations_of(episode: Trajectory) -> list[Conversation]:

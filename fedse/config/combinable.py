@@ -44,13 +44,13 @@ def _acting(config: ParsedConfig) -> dict[str, bool]:
     takes_roles = LOSSES.variant(loss) is None or getattr(LOSSES.variant(loss), "roles", False)
     return {
         f'roles.names needs train.loss = "sft": {loss!r} compares whole episodes, and those of '
-        "several roles are several conversations": not takes_roles and len(config.roles.names) > 1,
+        "several roles are several conversations": not takes_roles,
         "clients.roles needs buffer.pooled = false: one trainer learns for all "
         "sites": config.buffer.pooled and any(client.roles for client in config.clients),
-        'roles.policy = "isolated" needs privacy.epsilon unset: each role would spend it '
-        "again": blocks and config.privacy.on,
-        'roles.policy = "isolated" needs step.units = 0: a step is the gradient of one '
-        "adapter": blocks and config.step.on,
+        'roles.policy = "isolated" needs privacy.epsilon unset, or step.units: the fit of each '
+        "role would spend it again, a step is of all together": blocks
+        and config.privacy.on
+        and not config.step.on,
         'roles.policy = "isolated" needs engine.adapters = "lora": a server has the weights of one '
         "role at a time": blocks
         and config.engine.type == "vllm"

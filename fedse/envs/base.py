@@ -29,6 +29,8 @@ class Step(NamedTuple):
     """May be true only when `done` is."""
     valid: bool = True
     """False = the text contained no action; such replies are counted and can raise an alarm."""
+    role_rewards: Mapping[str, float] = {}
+    """Of roles with a reward of their own, when `done`; 1 or more is the role's success."""
 
 
 @runtime_checkable
@@ -137,8 +139,13 @@ class ProgramEnv(Env, Protocol):
 
     owns_loop: Literal[True]
 
-    def player(self, encoder: Encoder, beat: Beat) -> Callable[..., list[Trajectory]]:
-        """What plays a round's games; it is called as `fedse.method.rollout.rollout` is."""
+    def player(
+        self, encoder: Encoder, beat: Beat, *, roles: Sequence[str] = ()
+    ) -> Callable[..., list[Trajectory]]:
+        """What plays a round's games; it is called as `fedse.method.rollout.rollout` is.
+
+        `roles` is only given if the agent has any: those that act here.
+        """
         ...
 
 

@@ -223,14 +223,14 @@ def rows_of(
 ) -> Iterator[dict[str, Any]]:
     """The episode as one flat record with its `messages`; of an agent with roles, one record for
     each conversation, which also names the role and the thread."""
-    facts = facts_of(episode, run_id)
+    facts, rewards = facts_of(episode, run_id), dict(trajectory.role_rewards)
     for one in conversations_of(trajectory) or [Conversation("", 0, ())]:
         who = {"role": one.role, "thread": one.thread} if one.role else {}
         yield {
             **facts,
             **({"id": f"{facts['id']}/{one.role}/{one.thread}"} if who else {}),
             **who,
-            "reward": trajectory.reward,
+            "reward": rewards.get(one.role, trajectory.reward),
             "turns": len(one.turns),
             "adapter": trajectory.policy,
             "messages": messages_of(prompts.get(one.role, prompts.get("", "")), one),

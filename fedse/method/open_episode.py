@@ -1,6 +1,6 @@
 """An episode while it is played: what its world said last, who has to act on it, how it ended."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from fedse.agent.conversations import turns_with
@@ -26,6 +26,7 @@ class OpenEpisode:
     reward: float = 0.0
     error: str | None = None
     invalid_turns: int = 0
+    role_rewards: Mapping[str, float] = field(default_factory=dict)
     acting: Acting = NOBODY
     """Who has to act on the observation."""
 
@@ -51,6 +52,7 @@ class OpenEpisode:
         self.invalid_turns += not step.valid
         if step.done:
             self.outcome = "success" if step.success else "failure"
+            self.role_rewards = step.role_rewards
         else:
             self.acting = acting_in(self.env)
 
@@ -74,4 +76,5 @@ class OpenEpisode:
             round=round,
             error=self.error,
             invalid_turns=self.invalid_turns,
+            role_rewards=tuple(sorted(self.role_rewards.items())),
         )

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from fedse.method.select import ROLE_SUCCESS
 from fedse.role_figures import RoleFit, RoleStats, flat
 from fedse.types import Fitted, Trajectory
 
@@ -18,7 +19,13 @@ def count_roles(
     return {"roles": flat([_figures(played, role, fits.get(role, NOTHING)) for role in names])}
 
 
+def has_succeeded(game: Trajectory, role: str) -> bool:
+    """Whether the role did; without a reward of its own, it did if all together did."""
+    reward = dict(game.role_rewards).get(role)
+    return game.success if reward is None else reward >= ROLE_SUCCESS
+
+
 def _figures(played: Sequence[Trajectory], role: str, fit: RoleFit) -> RoleStats:
     own = [game for game in played if any(turn.role == role for turn in game.turns)]
-    won = sum(game.success for game in own)
+    won = sum(has_succeeded(game, role) for game in own)
     return RoleStats(len(own), won, fit.loss, fit.gradient, fit.tokens, fit.drift)

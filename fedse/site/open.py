@@ -75,7 +75,8 @@ def open_site(
     prepare = preparing(encoder, env.system_prompt, prompts, since=config.model.since)
     fit = fitting(trainer, prepare, acting, config, member.roles)
     keep = KeepInBuffer(buffer, config, client, spec)
-    play = recording(choose_play(env, encoder, keep, acting, beat), buffer, config)
+    roles = member.roles or config.roles.names
+    play = recording(choose_play(env, encoder, keep, acting, beat, roles), buffer, config)
     play = amending(play, env, buffer)
     tasks = partial(remaining_tasks, partial(tasks_of, env, member, config.splits), buffer)
     own = (client, spec, make, tasks, buffer, make_policy, fit, clock, play, prepare, home)
@@ -174,7 +175,8 @@ def summing(
         context = config.rollout.context
         with acting.asleep():
             given = lessons_apart(prepare(lessons), config.roles, here, context=context)
-            return step_gradient(trainer, start, given, course, part, context=context, beat=beat)
+            summed = partial(step_gradient, trainer, context=context, beat=beat)
+            return summed(start, given, course, part, block_of=config.roles.block_of)
 
     return gradients
 
@@ -219,9 +221,18 @@ def amending(play: Play, env: Env, buffer: Buffer) -> Play:
     return play_amended
 
 
-def choose_play(env: Env, encoder: Encoder, keep: Keep, acting: ActingEngine, beat: Beat) -> Play:
+def choose_play(
+    env: Env,
+    encoder: Encoder,
+    keep: Keep,
+    acting: ActingEngine,
+    beat: Beat,
+    roles: Sequence[str] = (),
+) -> Play:
     """We step an environment; a program plays by itself against a recording endpoint."""
-    return env.player(encoder, beat) if isinstance(env, ProgramEnv) else acting.play(keep, beat)
+    if not isinstance(env, ProgramEnv):
+        return acting.play(keep, beat)
+    return env.player(encoder, beat, roles=roles) if roles else env.player(encoder, beat)
 
 
 def add_demonstrations(site: Site, config: Config, beat: Beat = no_beat) -> None:

@@ -218,6 +218,26 @@ def test_a_unit_is_an_episode_with_all_its_conversations():
     assert near(sums[0] * 2.0**-30, exact)
 
 
+def test_a_step_of_isolated_policies_is_short_as_a_whole():
+    """The parts are the gradients of the blocks; one unit counts for the clip in all of them."""
+    spec, trainer = in_blocks(SPEC, ISOLATED.blocks), trainer_for(PATH, SPEC, PLACE)
+    begun, unit = start(spec), 2.0**-30
+
+    def summed(episodes: list[Trajectory], clip: float) -> np.ndarray:
+        given = lessons_apart(episodes, ISOLATED, (), context=512)
+        course = StepCourse(tuple((place,) for place in range(len(episodes))), clip, unit)
+        how = {"context": 512, "block_of": ISOLATED.block_of}
+        return step_gradient(trainer, begun, given, course, spec, **how).total * unit
+
+    whole = summed([BOTH], 1e9)
+    for role, turns in (("planner", PLANNER), ("worker", WORKER)):
+        own = gradient([episode(turns)], SHARED)[0]
+        assert near(whole[span_of(spec, role)], own)
+    clip = float(np.linalg.norm(whole)) / 2
+    assert near(summed([BOTH], clip), whole / 2)
+    assert near(summed([BOTH, BOTH], clip), whole)
+
+
 def test_a_private_fit_has_a_unit_per_episode():
     private = PrivateCourse(((0,), (1,)), 1.0, 2, 1.0, 0.5, b"secret")
     lessons = [BOTH, episode(turn("worker", 0, 7), number=1)]
