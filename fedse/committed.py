@@ -42,6 +42,9 @@ LateVotes = Annotated[tuple[LateVote, ...], Field(exclude_if=not_)]
 """Written only where there are some, so that earlier releases can read the rest."""
 
 
+VotedBlocks = Annotated[dict[str, tuple[str, ...]], Field(exclude_if=not_)]
+
+
 class Drift(Record):
     """How the voters' updates compare with the merged one; the server computes every number."""
 
@@ -89,3 +92,6 @@ class RoundResult(Record):
     """Digests of what the aggregator remembers after this round."""
     late: LateVotes = ()
     """Of these voters, the vote is one of an earlier round."""
+    blocks: VotedBlocks = {}  # noqa: RUF012 (pydantic copies it)
+    """Voter -> the blocks of the adapter that its vote was on, if the adapter has blocks. Empty in
+    a private step, to which all add in all blocks."""

@@ -13,6 +13,7 @@ from random import Random
 import numpy as np
 
 from fedse.agent.policy import Dialogue, ScriptedPolicy
+from fedse.blocks import in_blocks
 from fedse.config.schema import Config
 from fedse.config.training import TrainSection
 from fedse.course import Course, GradientSum, StepCourse
@@ -89,7 +90,8 @@ class CoinWorld:
 def open_toy_site(config: Config, client: str, home: Path, *, clock: Callable[[], float]) -> Site:
     """A site whose agent guesses and whose trainer counts; no torch is loaded."""
     member = config.client(client)
-    make, spec = partial(make_env, member.env, member.options), toy_spec()
+    make = partial(make_env, member.env, member.options)
+    spec = in_blocks(toy_spec(), config.roles.blocks)
     env = make()
     require_plan(config, env)
     buffer = open_buffer(config, home, env)

@@ -8,15 +8,17 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import pairwise
 from math import prod
 from operator import not_
-from typing import Annotated, Literal, NamedTuple, TypeVar, overload
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
+
+from fedse.role_figures import RoleFit
 
 Split = Literal["train", "test"]
 Purpose = Literal["train", "validation", "home", "test"]
@@ -25,7 +27,6 @@ is accepted and chosen (validation), some are reported (home); what nobody has i
 What is reported decides nothing."""
 Outcome = Literal["success", "failure", "truncated", "broken"]
 FloatVector = NDArray[np.float32]
-V = TypeVar("V")
 Clock = Callable[[], float]
 """Returns the time in seconds."""
 CLIENT_NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
@@ -59,26 +60,6 @@ class Task(Record):
     split: Split
 
 
-class Lazy(Sequence[V]):
-    """`make(place)` for every place, when it is looked at; the last `remembered` are kept."""
-
-    def __init__(self, length: int, make: Callable[[int], V], *, remembered: int = 0) -> None:
-        self._length = length
-        self._make = lru_cache(maxsize=remembered)(make) if remembered else make
-
-    def __len__(self) -> int:
-        return self._length
-
-    @overload
-    def __getitem__(self, place: int) -> V: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[V]: ...
-    def __getitem__(self, place: int | slice) -> V | list[V]:
-        # A range knows which places there are, counted from either end.
-        places = range(self._length)[place]
-        return self._make(places) if isinstance(places, int) else [self._make(i) for i in places]
-
-
 class Turn(Record):
     """What the agent was shown, what it said, and the exact tokens of both."""
 
@@ -93,6 +74,14 @@ class Turn(Record):
     """Whether the action is learned from; false if the agent added something private of its own."""
     log_chances: Annotated[tuple[float, ...], Field(exclude_if=not_)] = ()
     """Of the tokens of `action_ids` when they were drawn, at temperature 1; empty = not known."""
+    role: Annotated[str, Field(exclude_if=not_)] = ""
+    """The role of the agent that acted; empty = the agent has no roles."""
+    thread: Annotated[int, Field(exclude_if=not_)] = 0
+    """Which of the conversations of this role in the episode the turn belongs to."""
+
+
+def _speaker(turn: Turn) -> tuple[object, ...]:
+    return (turn.role, turn.thread) if turn.role or turn.thread else ()
 
 
 class Trajectory(Record):
@@ -114,6 +103,8 @@ class Trajectory(Record):
     """What was made up in place of something private, and of which kind that was."""
     likeness: Annotated[str, Field(exclude_if=not_)] = ""
     """The content digest without regard to stand-ins, if there are any."""
+    role_rewards: Annotated[tuple[tuple[str, float], ...], Field(exclude_if=not_)] = ()
+    """Roles with a reward of their own, sorted; the others have the episode's."""
 
     @property
     def success(self) -> bool:
@@ -121,6 +112,7 @@ class Trajectory(Record):
 
     @property
     def token_ids(self) -> tuple[int, ...]:
+        """Of all turns in a row; what one role was given, see `fedse.agent.conversations`."""
         return tuple(i for turn in self.turns for i in (*turn.context_ids, *turn.action_ids))
 
     @property
@@ -134,7 +126,7 @@ class Trajectory(Record):
     @property
     def content_digest(self) -> str:
         """Equal for equal turns in one task, at any client; in the buffer one element of a set."""
-        texts = [(turn.observation, turn.action) for turn in self.turns]
+        texts = [(t.observation, t.action, *_speaker(t)) for t in self.turns]
         return self.likeness or digest_of([self.task.model_dump(mode="json"), texts])
 
 
@@ -159,7 +151,10 @@ class AdapterSpec(Record):
     alpha: float
     target_modules: tuple[str, ...]
     tensors: tuple[TensorSpec, ...]
-    """Sorted by name."""
+    """Sorted by name; if there are blocks, every name begins with its block's, then a slash."""
+    blocks: Annotated[tuple[str, ...], Field(exclude_if=not_)] = ()
+    """The parts of the adapter, one per role or group of roles, each laid out like an adapter of
+    its own; empty = the adapter has one part."""
 
     @property
     def identity(self) -> str:
@@ -240,6 +235,8 @@ class Fitted(NamedTuple):
     """AdamW's state afterwards, if the next fit goes on with it; it never leaves the site."""
     longest: float = 0.0
     """Norm of the longest gradient that noise is to hide, 0 = none; it never leaves the site."""
+    roles: Mapping[str, RoleFit] = {}
+    """How it went for each role, if the agent has roles and this is known."""
 
 
 class ClientStats(Record):
@@ -289,6 +286,8 @@ class ClientStats(Record):
     rollout_seconds: float = 0.0
     train_seconds: float = 0.0
     eval_seconds: float = 0.0
+    roles: Annotated[tuple[float, ...], Field(exclude_if=not_)] = ()
+    """`fedse.role_figures.RoleStats` of each role of `roles.names`, one after another."""
 
 
 @dataclass(frozen=True)

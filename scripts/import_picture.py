@@ -27,8 +27,9 @@ DRAWING = '%%{init: {"flowchart": {"wrappingWidth": 340, "rankSpacing": 24}}}%%'
 
 # Bottom to top. A room may import rooms of the rows above its own in this list, and no others.
 ROWS = (
-    "types errors events faults seeds suggest waiting course _version",
-    "plugins ports outbound committed agent signed",
+    "role_figures",
+    "types lazy errors events faults seeds suggest waiting course _version",
+    "plugins ports outbound committed agent blocks signed",
     "protocol config envs",
     "adapters aggregate stats train redact privacy envs.desk envs.maze envs.wordle",
     "store observers audit",

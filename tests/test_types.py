@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from fedse.lazy import Lazy
 from fedse.testing import toy_adapter, toy_spec
-from fedse.types import Adapter, Lazy, Task, Trajectory, Turn, canonical_json, digest_of
+from fedse.types import Adapter, Task, Trajectory, Turn, canonical_json, digest_of
 from tests.needs import needs
 
 TASK = Task(env="maze", id="u/1,1", split="train")

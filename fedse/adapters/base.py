@@ -14,6 +14,7 @@ import numpy as np
 
 from fedse.adapters.hub import cached_model, how_to_pin, hub_cache, hub_model, is_unpinned
 from fedse.adapters.recipes import RECIPES
+from fedse.blocks import bare_name, in_blocks
 from fedse.config.schema import Config
 from fedse.errors import MachineError, boundary
 from fedse.seeds import seed_of
@@ -107,16 +108,18 @@ def adapter_spec(name: str, *, rank: int, alpha: float, targets: Sequence[str]) 
 def spec_of(config: Config) -> AdapterSpec:
     """The adapter spec this experiment's model section implies."""
     model = config.model
-    return adapter_spec(model.base, rank=model.rank, alpha=model.alpha, targets=model.targets)
+    spec = adapter_spec(model.base, rank=model.rank, alpha=model.alpha, targets=model.targets)
+    return in_blocks(spec, config.roles.blocks)
 
 
 def initial_adapter(spec: AdapterSpec, *, seed: int) -> Adapter:
-    """LoRA's own start: A uniform in +-1/sqrt(inputs), B zero, so the model is the base's."""
+    """LoRA's own start: A uniform in +-1/sqrt(inputs), B zero, so the model is the base's. All
+    blocks start alike."""
     vector = np.zeros(spec.size, dtype=np.float32)
     for tensor in spec.tensors:
         if ".lora_A." in tensor.name:
             bound = tensor.shape[1] ** -0.5
-            random = np.random.default_rng(seed_of(seed, "initial", tensor.name))
+            random = np.random.default_rng(seed_of(seed, "initial", bare_name(spec, tensor.name)))
             values = random.uniform(-bound, bound, tensor.shape).astype(np.float32)
             vector[spec.slices[tensor.name]] = values.reshape(-1)
     return Adapter(spec, vector)

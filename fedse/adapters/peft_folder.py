@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from fedse.adapters.hub import hub_model
+from fedse.blocks import block_adapter
 from fedse.errors import StoreError, boundary
 from fedse.types import Adapter
 
@@ -21,6 +22,10 @@ Load it with `peft.PeftModel.from_pretrained(model, "<this folder>")`.
 """
 
 
+OF_ROLES = """
+The agent has several roles: each of the folders {blocks} is an adapter of its own, which PEFT
+loads, for the role or roles it is named after.
+"""
 WEIGHTS = "adapter_model.safetensors"
 ELSEWHERE = "choose a place where you may write"
 VLLM_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
@@ -28,7 +33,8 @@ VLLM_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 
 
 def export_adapter(adapter: Adapter, folder: Path, *, card: str | None = None) -> Path:
-    """`folder` holds the adapter as PEFT would save it, byte for byte the same every time.
+    """`folder` holds the adapter as PEFT would save it, byte for byte the same every time; of an
+    adapter of several blocks each is in a folder of its own.
 
     `card` is its README; by default it contains only what follows from the adapter itself.
     """
@@ -57,16 +63,19 @@ def _export(adapter: Adapter, folder: Path, same: Path | None, card: str | None 
         digest=adapter.digest,
         base_digest=spec.base_digest,
     )
-    files: dict[str, str | bytes] = {
-        "adapter_config.json": json.dumps(config, indent=2, sort_keys=True) + "\n",
-        "README.md": card,
-    }
+    if spec.blocks:
+        card += OF_ROLES.format(blocks=", ".join(spec.blocks))
+    files: dict[str, str | bytes] = {"README.md": card}
+    if not spec.blocks:
+        files["adapter_config.json"] = json.dumps(config, indent=2, sort_keys=True) + "\n"
     with boundary(StoreError, f"{folder} cannot be written", hint=ELSEWHERE):
         folder.mkdir(parents=True, exist_ok=True)
         if same is None or not linked(same, folder / WEIGHTS):
             files[WEIGHTS] = adapter.to_bytes()
         for name, content in files.items():
             _write(folder / name, content)
+    for block in spec.blocks:
+        _export(block_adapter(adapter, block), folder / block, None)
 
 
 def export_whole(adapter: Adapter, folder: Path, *, same: Path | None = None) -> None:

@@ -26,7 +26,7 @@ class Message(NamedTuple):
 
 
 class Dialogue(NamedTuple):
-    """Everything the agent knows when it has to act."""
+    """Everything the agent knows when it has to act: of several roles, what this one knows."""
 
     system: str
     turns: tuple[Turn, ...]
@@ -38,6 +38,10 @@ class Dialogue(NamedTuple):
     """The tools that may be called, as a JSON list in the form chat templates expect."""
     shape: Shape | None = None
     """What the reply must look like, for policies that have `keeps_shapes`."""
+    role: str = ""
+    """The role that has to act; empty = the agent has no roles."""
+    thread: int = 0
+    """Which of the conversations of this role it is."""
 
 
 class Reply(NamedTuple):

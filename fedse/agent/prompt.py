@@ -10,6 +10,7 @@ from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 from fedse.agent.calls import FunctionCall, read_calls
+from fedse.agent.conversations import speaker_of, turns_with
 from fedse.agent.policy import Dialogue
 from fedse.errors import ConfigError
 from fedse.types import Trajectory, Turn
@@ -17,6 +18,8 @@ from fedse.types import Trajectory, Turn
 # Contents of the probe messages: any text that no template contains.
 PROBE_QUESTION, PROBE_ANSWER, PROBE_RESULT = "fedse-asked", "fedse-said", "fedse-returned"
 PROBE_CALL = FunctionCall("fedse_probe", '{"key": "value"}')
+
+NO_PROMPTS: Mapping[str, str] = {}
 
 ChatMessage = Mapping[str, Any]
 """As chat templates take them: a role, a content, and calls."""
@@ -83,18 +86,22 @@ class Encoder:
         """The tokens of a text that has the marks of the chat template in it, if any."""
         return self._encode(text)
 
-    def tokenized(self, system: str, episode: Trajectory) -> Trajectory:
+    def tokenized(
+        self, system: str, episode: Trajectory, prompts: Mapping[str, str] = NO_PROMPTS
+    ) -> Trajectory:
         """The episode with tokens in every turn; sampled tokens are never replaced.
 
         An episode that was shown in other words than it was played in has actions with tokens and
-        no other tokens.
+        no other tokens. `prompts` are the system prompts of roles that have one of their own.
         """
         sampled = all(turn.action_ids for turn in episode.turns)
         if sampled and any(turn.context_ids for turn in episode.turns):
             return episode
         turns: list[Turn] = []
         for turn in episode.turns:
-            context = self.context(Dialogue(system, tuple(turns), turn.observation))
+            past = turns_with(turns, *speaker_of(turn))
+            opening = prompts.get(turn.role, system)
+            context = self.context(Dialogue(opening, past, turn.observation))
             action = turn.action_ids if sampled else self.action(turn.action)
             # Under other tokens than it was drawn after, an action has another chance.
             ids = {"context_ids": context, "action_ids": action, "log_chances": ()}

@@ -29,15 +29,20 @@ class Stance(NamedTuple):
 
 
 def stances_of(
-    current: Adapter, votes: Mapping[str, Load], panel: Collection[str]
+    current: Adapter,
+    votes: Mapping[str, Load],
+    panel: Collection[str],
+    blocks: Mapping[str, Collection[str]] | None = None,
 ) -> dict[str, Stance]:
-    """How every voter stands to the others on the panel."""
+    """How every voter stands to the others on the panel that voted on some of the same blocks."""
     updates = {client: load().vector for client, load in votes.items()}
     start = current.vector
     lengths = {client: distance(start, vote) for client, vote in updates.items()}
     cosines: dict[str, list[float]] = {client: [] for client in updates}
     for one, other in combinations(updates, 2):
         if one not in panel and other not in panel:
+            continue
+        if blocks and not {*blocks.get(one, ())} & {*blocks.get(other, ())}:
             continue
         both = lengths[one] * lengths[other]
         cosine = update_product(start, updates[one], updates[other]) / both if both else 0.0

@@ -6,13 +6,15 @@ sum(U'U * VV'). They grow with the square of the number of voters, so from where
 smaller it is that which is formed. Adapters are read one at a time, for some layers at once.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
 
 from fedse.aggregate.norms import Wide, distance, update_product
+from fedse.aggregate.parts import parts_of
 from fedse.committed import Drift
 from fedse.types import Adapter, AdapterSpec, FloatVector
 
@@ -21,8 +23,17 @@ HELD = 8 << 20
 """Numbers in float64 (64 MB) of all voters' layers that are held at once, unless one has more."""
 
 
-def drift_of(current: Adapter, merged: Adapter, votes: Mapping[str, Load]) -> Drift:
-    """Length and direction of every voter's update, and the error of merging factors."""
+def drift_of(
+    current: Adapter,
+    merged: Adapter,
+    votes: Mapping[str, Load],
+    blocks: Mapping[str, Collection[str]] | None = None,
+) -> Drift:
+    """Length and direction of every voter's update, and the error of merging factors.
+
+    `blocks` are those that each vote is on; beside them it changes nothing, and in the direction
+    it is compared with all that was merged.
+    """
     start, end = current.vector, merged.vector
     moved = distance(start, end)
     length, cosine = {}, {}
@@ -30,14 +41,31 @@ def drift_of(current: Adapter, merged: Adapter, votes: Mapping[str, Load]) -> Dr
         vote = load().vector
         length[client] = distance(start, vote)
         cosine[client] = _cosine(start, end, vote, moved * length[client])
-    loads = list(votes.values())
-    return Drift(length=length, cosine=cosine, merge_error=merge_error(loads, current.spec))
+    layers = _layers_of(votes, current.spec, blocks or {})
+    return Drift(length=length, cosine=cosine, merge_error=_error_in(layers))
 
 
 def merge_error(votes: Sequence[Load], spec: AdapterSpec) -> float:
     """||mean(BA) - mean(B) mean(A)|| / ||mean(BA)|| over all layers; 0 where all products are 0."""
+    return _error_in(_stacked_layers(votes, spec))
+
+
+def _layers_of(
+    votes: Mapping[str, Load], spec: AdapterSpec, blocks: Mapping[str, Collection[str]]
+) -> Iterator["StackedLayer"]:
+    """The layers of each block, of the votes that are on it."""
+    if not spec.blocks:
+        yield from _stacked_layers([*votes.values()], spec)
+        return
+    for part in parts_of(spec):
+        voted = [partial(part.read, load) for c, load in votes.items() if part.is_in(blocks.get(c))]
+        if voted:
+            yield from _stacked_layers(voted, part.spec)
+
+
+def _error_in(layers: Iterable["StackedLayer"]) -> float:
     off, whole = 0.0, 0.0
-    for layer in _stacked_layers(votes, spec):
+    for layer in layers:
         away, mean = _squares(layer)
         off, whole = off + away, whole + mean
     return sqrt(max(off, 0.0) / whole) if whole else 0.0

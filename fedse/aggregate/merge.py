@@ -28,6 +28,8 @@ class Vote(NamedTuple):
     """Euclidean length of its update, if that was measured when the adapter was checked."""
     weight: float = 1.0
     """What it counts; a vote of an earlier round counts less than one of this round."""
+    blocks: tuple[str, ...] = ()
+    """The blocks of the adapter that the vote is on; empty = all of it."""
 
 
 class Merge(Protocol):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from fedse.adapters.base import base_path, spec_of
+from fedse.blocks import bare_spec
 from fedse.cli.display import Json, print_aside
 from fedse.config.file import load_config
 from fedse.config.schema import Config
@@ -88,7 +89,7 @@ def _checks(config: Config, *, tell: bool) -> "Iterator[EngineCheck]":
     from fedse.engine.client import EngineClient
     from fedse.engine.ways_in import acting_adapters
 
-    base, spec = base_path(config.model.base), spec_of(config)
+    base, spec = base_path(config.model.base), bare_spec(spec_of(config))
     encoder = load_encoder(base)
     expected = own_logprobs(base, spec, probe(encoder))
     with (

@@ -12,7 +12,16 @@ from cyclopts import App, Parameter
 
 from fedse.cli.display import Json
 from fedse.config.file import parse_options
-from fedse.envs.base import Env, ExpertEnv, Step, env_class, env_names, make_env
+from fedse.envs.base import (
+    Env,
+    ExpertEnv,
+    Step,
+    acting_in,
+    env_class,
+    env_names,
+    make_env,
+    role_prompts_of,
+)
 from fedse.envs.conformance.check import CheckReport, check_env
 from fedse.errors import ConfigError, EnvError, FedSEError, boundary
 from fedse.plugins import ENVS, missing_packages
@@ -122,10 +131,10 @@ def play(
     """
     env = make_env(name, parse_options(option))
     chosen = _task(env.tasks(split), task, seed)
-    print(f"{env.system_prompt}\n\n[{name}, task {chosen.id}; ? actions, ! expert, q quit]\n")
+    print(f"{_prompts(env)}\n\n[{name}, task {chosen.id}; ? actions, ! expert, q quit]\n")
     step = env.reset(chosen, seed=seed)
     turns = 0
-    print(step.observation)
+    print(_shown(env, step))
     while not step.done and turns < env.max_turns:
         action = _read_action(env)
         if action is None:
@@ -133,8 +142,21 @@ def play(
             return
         step = env.step(action)
         turns += 1
-        print(step.observation)
+        print(_shown(env, step))
     print(f"\n{_ending(step)} in {turns} turns, reward {step.reward:g}")
+
+
+def _prompts(env: Env) -> str:
+    """The system prompt, or that of each role."""
+    roles = role_prompts_of(env)
+    return "\n\n".join(f"{role}: {prompt}" for role, prompt in roles.items()) or env.system_prompt
+
+
+def _shown(env: Env, step: Step) -> str:
+    """The observation, and which role has to act on it."""
+    role, thread = acting_in(env) if not step.done else ("", 0)
+    who = f"{role} {thread + 1}: " if thread else f"{role}: " if role else ""
+    return f"{who}{step.observation}"
 
 
 def _ending(step: Step) -> str:

@@ -27,13 +27,14 @@ from fedse.exports.episodes import (
     load_texts,
     matching,
     note_export,
-    row_of,
+    rows_of,
     system_prompts,
 )
 from fedse.exports.model_card import model_card
 from fedse.exports.parquet import write_parquet
 from fedse.exports.results import last_measured, results_of
 from fedse.plugins import EXPORTS, load_plugin, require_plugin
+from fedse.results.best_rounds import best_adapter
 from fedse.results.outcome import committed_round
 from fedse.store.run_folder import find_run, open_run, read_card, runs_root
 
@@ -114,8 +115,15 @@ def adapter(
     *,
     out: Annotated[Path, Parameter(help="The folder to make.")],
     round: AdapterRound = None,
+    best: Annotated[
+        bool,
+        Parameter(help="Each part as after the round in which it did best in validation games."),
+    ] = False,
 ) -> None:
     """Write an adapter of a run as a PEFT folder with a model card.
+
+    Of an agent of several roles with a part of the adapter for each, every part is a folder of its
+    own, and `--best` takes every part of its best round.
 
     The card (README.md) has the base model, the success in held-out tasks, the gate, the head of
     the ledger, and the commands to serve the adapter. It names no client.
@@ -126,7 +134,7 @@ def adapter(
     path = find_run(run, runs_root(os.environ))
     with closing(open_run(path, clock=time.time)) as opened:
         chosen = committed_round(opened, round)
-        exported = opened.adapter(chosen)
+        exported = best_adapter(opened) if best else opened.adapter(chosen)
         card = model_card(opened, read_card(path), exported, chosen)
         folder = export_adapter(exported, out, card=card)
     print(f"adapter of round {chosen} in {folder}; how to serve it is in {folder / 'README.md'}")
@@ -146,8 +154,8 @@ def _rows(place: Place, chosen: list[StoredEpisode]) -> Iterator[dict[str, Any]]
         if trajectory is None:
             lacking += 1
             continue
-        system = prompts.get(episode.source.client, "")
-        yield row_of(episode, trajectory, run_id=place.run_id, system=system)
+        own = prompts.get(episode.source.client, {})
+        yield from rows_of(episode, trajectory, run_id=place.run_id, prompts=own)
     if lacking == len(chosen):
         raise StoreError(
             "nothing was written: the text of these episodes was not kept",

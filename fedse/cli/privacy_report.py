@@ -66,7 +66,8 @@ def _parts(opened: "Home") -> Iterator[PrivacyPart]:
     home, config = opened.path, opened.config
     verdict = verify_ledger(home / FILE) if (home / FILE).is_file() else None
     entries = verdict.entries if verdict else ()
-    yield leaving_part([*_answers(entries)], config.aggregate.server_sees)
+    sees, roles = config.aggregate.server_sees, bool(config.roles.names)
+    yield leaving_part([*_answers(entries)], sees, with_roles=roles)
     rules = in_force(read_rules(opened.policy), config)
     yield rules_part(flat(rules.model_dump(mode="json")))
     redact = config.redact

@@ -52,8 +52,14 @@ def result_json(result: RunResult) -> dict[str, Any]:
             place: {client: _rate_json(rate) for client, rate in by_client.items()}
             for place, by_client in result.places.items()
         },
+        **({"best_rounds": best} if (best := _best_json(result)) else {}),
         "alarms": [alarm._asdict() for alarm in result.alarms],
     }
+
+
+def _best_json(result: RunResult) -> dict[str, Any]:
+    best = result.best_rounds.items()
+    return {block: {"round": one.round, **_rate_json(one.rate)} for block, one in best}
 
 
 def _change_json(change: Change) -> dict[str, Any]:
@@ -91,6 +97,9 @@ def result_text(result: dict[str, Any]) -> str:
     lines += ["", f"exchanged  {moved}, adapters only", f"run        {result['run']}"]
     if result["adapter"]:
         lines += [f"adapter    {result['adapter']}"]
+    for block, best in result.get("best_rounds", {}).items():
+        games = f"{best['won']} of {best['played']} validation games"
+        lines += [f"best       {block}: round {best['round']}, {games}"]
     for alarm in result["alarms"]:
         lines += ["", f"ALARM      {alarm['text']}", f"  next     {alarm['next']}"]
     return "\n".join(lines)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from cyclopts import App, Parameter
 
 from fedse.adapters.base import spec_of
-from fedse.aggregate.factors import travelling_spec
+from fedse.aggregate.factors import narrowed, travelling_spec
 from fedse.cli.agreement import agreement
 from fedse.cli.display import Json
 from fedse.cli.env import Options
@@ -39,6 +39,10 @@ Experience = Annotated[
     Path | None, Parameter(help="Home in an earlier federation: what it has learned from moves.")
 ]
 
+Roles = Annotated[
+    list[str], Parameter(help="A role of the agent that acts here; may be repeated. None = all.")
+]
+
 
 @app.command
 def join(
@@ -49,6 +53,7 @@ def join(
     env: Annotated[str, Parameter(help="The environment played here; it stays here.")],
     option: Options = [],  # noqa: B006  only read
     base: Annotated[str | None, Parameter(help="Folder of the base model, if not shipped.")] = None,
+    role: Roles = [],  # noqa: B006  only read
     fingerprint: Annotated[
         str, Parameter(help="Fingerprint of the coordinator's key, as they read it to you.")
     ] = "",
@@ -68,7 +73,7 @@ def join(
     offered = read_invite(invite, trusted=fingerprint, now=time.time())
     options = parse_options(option)
     make_env(env, options).close()
-    config = agreed_config(offered, env=env, options=options, base=base)
+    config = agreed_config(offered, env=env, options=options, base=base, roles=role)
     move = partial(move_experience, home=home, config=config, clock=time.time)
     settle = partial(move, experience) if experience else None
     made = join_federation(offered, config, home, bundle=own_digest(), settle=settle)
@@ -94,7 +99,9 @@ def preview(*, home: HomeOption = HERE, json: Json = False) -> None:
     from fedse.flower.preview import preview as preview_round
 
     place = sorted(site.config.members).index(site.card.site)
-    contents = preview_round(travelling_spec(spec_of(site.config), site.config), place=place)
+    voted = site.config.roles.blocks_voted_on(site.config.client(site.card.site).roles)
+    sent = narrowed(travelling_spec(spec_of(site.config), site.config), voted)
+    contents = preview_round(sent, place=place)
     if json:
         print(contents.model_dump_json())
         return

@@ -96,6 +96,9 @@ def show_episode(console: Console, episode: StoredEpisode, trajectory: Trajector
         return
     for number, turn in enumerate(trajectory.turns, 1):
         saying = split_turn(turn.action)
+        if turn.role:
+            thread = f" {turn.thread + 1}" if turn.thread else ""
+            show_wrapped(console, "    ", Text(f"{visible(turn.role)}{thread}", style="bold"))
         show_text(console, f"{number:>3}", SAW, turn.observation)
         if saying.thought:
             show_text(console, "", THOUGHT, saying.thought)

@@ -22,7 +22,7 @@ from fedse.exports.episodes import (
     load_texts,
     matching,
 )
-from fedse.types import Outcome, Split, Trajectory
+from fedse.types import Outcome, Split, Trajectory, Turn
 
 RunOrHome = Annotated[str, Parameter(help="Path or id of a run, `last`, or a site's home.")]
 Round = Annotated[int | None, Parameter(help="Only this round; 0 = demonstrations.")]
@@ -90,8 +90,13 @@ def _turns_json(trajectory: Trajectory | None) -> dict[str, Any]:
         "reward": trajectory.reward,
         "adapter": trajectory.policy,
         "error": trajectory.error,
-        "turns": [{"observation": t.observation, "action": t.action} for t in trajectory.turns],
+        "turns": [_turn_json(turn) for turn in trajectory.turns],
     }
+
+
+def _turn_json(turn: Turn) -> dict[str, Any]:
+    who = {"role": turn.role, "thread": turn.thread} if turn.role else {}
+    return {**who, "observation": turn.observation, "action": turn.action}
 
 
 def _print_text(

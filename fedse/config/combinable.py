@@ -9,6 +9,9 @@ from fedse.config.training import LOSSES
 LEAST_MEMBERS = 3
 """Of a secure sum: with two, each could subtract its own update and learn the other's."""
 
+LONGEST_NAMES = 256
+"""Of all blocks together: the keys of every member name those that it has an update of."""
+
 USUAL_NOISE = 3.61
 """Of a private step: by the accountant for 36 rounds, an epsilon of 8 and a delta of 1e-5."""
 
@@ -19,6 +22,8 @@ ParsedConfig = Any
 def require_combinable(config: ParsedConfig) -> None:
     """The settings have a meaning together; the first pair that has none is a ValueError."""
     refused = {
+        **_with_roles(config),
+        **(_acting(config) if config.roles.names else {}),
         **_merging(config),
         **(_secure(config) if config.aggregate.secure else {}),
         **(_private(config) if config.privacy.on else {}),
@@ -31,6 +36,39 @@ def require_combinable(config: ParsedConfig) -> None:
     for reason, found in refused.items():
         if found:
             raise ValueError(reason)
+
+
+def _acting(config: ParsedConfig) -> dict[str, bool]:
+    """What an agent of several roles cannot do."""
+    loss, blocks = config.train.loss, bool(config.roles.blocks)
+    takes_roles = LOSSES.variant(loss) is None or getattr(LOSSES.variant(loss), "roles", False)
+    return {
+        f'roles.names needs train.loss = "sft": {loss!r} compares whole episodes, and those of '
+        "several roles are several conversations": not takes_roles,
+        "clients.roles needs buffer.pooled = false: one trainer learns for all "
+        "sites": config.buffer.pooled and any(client.roles for client in config.clients),
+        'roles.policy = "isolated" needs privacy.epsilon unset, or step.units: the fit of each '
+        "role would spend it again, a step is of all together": blocks
+        and config.privacy.on
+        and not config.step.on,
+        'roles.policy = "isolated" needs engine.adapters = "lora": a server has the weights of one '
+        "role at a time": blocks
+        and config.engine.type == "vllm"
+        and config.engine.adapters == "merged",
+    }
+
+
+def _with_roles(config: ParsedConfig) -> dict[str, bool]:
+    """Whose vote counts for which part of the adapter, and what cannot stay at a site."""
+    roles, local = config.roles, bool(config.roles.local)
+    wrong = roles.unmerged({client.name: client.roles for client in config.clients})
+    return {
+        wrong: bool(wrong),
+        "roles.local needs buffer.pooled = false: one trainer learns for all sites": local
+        and config.buffer.pooled,
+        "roles.local needs step.units = 0: a private step moves what all sites share": local
+        and config.step.on,
+    }
 
 
 def _merging(config: ParsedConfig) -> dict[str, bool]:
@@ -74,9 +112,21 @@ def _secure(config: ParsedConfig) -> dict[str, bool]:
         > 0
         and config.gate.liars > 0,
         f"{needs} buffer.pooled = false": config.buffer.pooled,
+        f"{needs} names of merged roles with fewer than {LONGEST_NAMES} characters together": len(
+            "".join(config.roles.merged_blocks)
+        )
+        >= LONGEST_NAMES,
+        f"{needs} {LEAST_MEMBERS} clients or more with each role: a sum of fewer would tell "
+        "too much": any(having < LEAST_MEMBERS for having in _voters(config)),
         f"{needs} all clients from round 1 on": any(one.joins > 1 for one in config.clients),
         f"{needs} {needed} clients or more": len(config.clients) < needed,
     }
+
+
+def _voters(config: ParsedConfig) -> list[int]:
+    """How many clients vote on each block, if the adapter has blocks."""
+    voted = [config.roles.blocks_voted_on(client.roles) for client in config.clients]
+    return [sum(block in blocks for blocks in voted) for block in config.roles.merged_blocks]
 
 
 def _with_late(config: ParsedConfig) -> dict[str, bool]:

@@ -21,6 +21,7 @@ from fedse.config.presets import loosened
 from fedse.config.privacy import PrivacySection
 from fedse.config.private_step import StepSection
 from fedse.config.redaction import RedactSection
+from fedse.config.roles import RoleName, RolesSection
 from fedse.config.rounds import OPEN, Rounds, last_round
 from fedse.config.schedule import ScheduleSection
 from fedse.config.section import (
@@ -142,6 +143,9 @@ class ClientSection(Section):
     joins: Positive = 1
     """The first round in which this client is asked to take part. If it is after the last one, the
     client only measures the last adapter: its success on a newcomer's first day."""
+    roles: tuple[RoleName, ...] = ()
+    """Of `roles.names`, those that act at this client; it has no vote on what the others learn.
+    Empty = all."""
     options: dict[str, Any] = {}  # noqa: RUF012 (pydantic copies it)
     """Arguments passed to the environment."""
 
@@ -151,6 +155,7 @@ class Config(Section):
 
     run: RunSection = RunSection()
     model: ModelSection = ModelSection()
+    roles: RolesSection = RolesSection()
     rollout: RolloutSection = RolloutSection()
     select: SelectSection = SelectSection()
     buffer: BufferSection = BufferSection()

@@ -10,13 +10,14 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from fedse.aggregate.factors import request_bytes, travelling_spec, with_resting_factor
+from fedse.aggregate.factors import layout_of, request_bytes, travelling_spec, with_resting_factor
 from fedse.committed import Exclusion
 from fedse.config.schema import Config
 from fedse.drivers.round import OpenRound
 from fedse.errors import AdapterRejected
 from fedse.method.site import Answer
 from fedse.protocol import Delivery
+from fedse.role_figures import are_possible
 from fedse.store.files import mapped
 from fedse.store.run import Run
 from fedse.types import AdapterSpec, ClientStats
@@ -75,6 +76,8 @@ def exclusion_of(
     broken = ""
     if _too_many(stats, config):
         broken = "counts more episodes than it was asked to play"
+    elif not are_possible(stats.roles, config.roles.names):
+        broken = "reports on other roles than the agreed ones, or what cannot be"
     elif adapter is not None:
         broken = misfit(adapter)
     return Exclusion(client=client, kind="rejected", reason=broken) if broken else None
@@ -92,10 +95,11 @@ def _too_many(stats: ClientStats, config: Config) -> bool:
 
 def misfit_of(r: OpenRound, travelling: AdapterSpec, adapter: bytes) -> str:
     """Why these bytes cannot be a vote on the adapter that the round begins with; empty = fit."""
-    if len(adapter) != travelling.nbytes:
-        return f"adapter of {len(adapter)} bytes, expected {travelling.nbytes}"
+    layout = layout_of(adapter, travelling)
+    if len(adapter) != layout.nbytes:
+        return f"adapter of {len(adapter)} bytes, expected {layout.nbytes}"
     try:
-        whole = with_resting_factor(adapter, travelling, r.current)
+        whole = with_resting_factor(adapter, layout, r.current)
     except AdapterRejected as rejection:
         return str(rejection)
     digest = hashlib.sha256(whole).hexdigest()
@@ -107,9 +111,10 @@ def misfit_of(r: OpenRound, travelling: AdapterSpec, adapter: bytes) -> str:
 def _hold(r: OpenRound, travelling: AdapterSpec, folder: Path, delivery: Delivery) -> Answer:
     if delivery.adapter is None:
         return Answer(delivery.client, delivery.stats, None)
-    kept = folder / f"{r.index}-{delivery.client}"
-    kept.write_bytes(with_resting_factor(delivery.adapter, travelling, r.current))
-    return Answer(delivery.client, delivery.stats, partial(mapped, kept))
+    kept, layout = folder / f"{r.index}-{delivery.client}", layout_of(delivery.adapter, travelling)
+    kept.write_bytes(with_resting_factor(delivery.adapter, layout, r.current))
+    read = partial(mapped, kept)
+    return Answer(delivery.client, delivery.stats, read, blocks=layout.blocks)
 
 
 def _keep_keys(delivery: Delivery) -> Answer:
@@ -120,7 +125,7 @@ def _keep_keys(delivery: Delivery) -> Answer:
 def announce(r: OpenRound, delivery: Delivery) -> None:
     """The delivery has its event."""
     client, fault, sent = delivery.client, delivery.fault, len(delivery.adapter or b"")
-    facts = delivery.stats.model_dump()
+    facts = delivery.stats.model_dump(exclude={"roles"})
     r.run.emit("answer.received", round=r.index, client=client, fault=fault, bytes=sent, **facts)
 
 

@@ -5,6 +5,9 @@ What is kept of the direction for momentum is stored with the round, like the mo
 way to merge.
 """
 
+from collections import Counter
+from itertools import chain
+
 import numpy as np
 
 from fedse.aggregate.factors import learned_part, whole_adapter
@@ -17,11 +20,18 @@ from fedse.types import Adapter, AdapterSpec
 
 
 def mean_of(r: OpenRound, total: Whole, plan: SumPlan, part: AdapterSpec) -> Moved:
-    """The learned part at the mean of the updates, which must all be bounded."""
-    form, count = plan.terms.form, len(plan.survivors)
-    require_bounded_mean(total, form, count=count)
-    start = learned_part(r.current, part).vector
-    end = decode(total, start, form, count=count, step=r.run.config.aggregate.step)
+    """The learned part at the mean of the updates, which must all be bounded.
+
+    A block is at the mean of those that have an update of it, or where it was if they are too few.
+    """
+    form, step = plan.terms.form, r.run.config.aggregate.step
+    end = learned_part(r.current, part).vector.copy()
+    counts = Counter(chain.from_iterable(plan.blocks.values()))
+    whole = {"": slice(0, end.size)} if not plan.terms.blocks else {}
+    for block, span in (plan.terms.spans or whole).items():
+        if count := counts[block] if block else len(plan.survivors):
+            require_bounded_mean(total[span], form, count=count)
+            end[span] = decode(total[span], end[span], form, count=count, step=step)
     return Moved(Adapter(part, end))
 
 

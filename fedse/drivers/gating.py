@@ -18,14 +18,16 @@ from fedse.aggregate.agreement import Stance, far_away, least_agreeing, opposed,
 from fedse.aggregate.factors import request_bytes
 from fedse.aggregate.gate import GateVerdict, Harm, Won, harm_of, judge
 from fedse.aggregate.panel import panel_of, size_of_panel
+from fedse.aggregate.parts import is_on
 from fedse.aggregate.quarantine import WINDOW
+from fedse.blocks import span_of
 from fedse.committed import Exclusion, GateRecord
 from fedse.config.schema import Config
 from fedse.drivers.round import Merge, OpenRound
 from fedse.method.site import Merged
 from fedse.protocol import Delivery
 from fedse.seeds import seed_of
-from fedse.types import Adapter
+from fedse.types import Adapter, AdapterSpec
 
 LEVEL = 0.05
 """Probability with which an adapter that changes nothing is refused, and with which a site whose
@@ -45,7 +47,7 @@ def gate(r: OpenRound) -> OpenRound:
     if panel.liars:
         votes = r.votes(whole)
         beside = panel_of(votes, liars=panel.liars, seed=panel.seed)
-        stances = stances_of(r.current, votes, beside)
+        stances = stances_of(r.current, votes, beside, whole.blocks)
         suspects, kept = _without_harm(panel, r.current, whole, merge, stances)
     first = panel.judge(before, kept.adapter)
     if first.accepted:
@@ -86,7 +88,7 @@ def _without_harm(
         rest = merge(far | accused)
         if not rest.voters:
             continue
-        idle = partway(current, rest.adapter, len(rest.voters) / len(judged.voters))
+        idle = partway(current, rest.adapter, _shares(current.spec, rest, judged))
         harm = panel.harm(accused, idle, judged.adapter)
         # Of two groups the smaller one, unless the larger does clearly more harm.
         more = harm.proven and harm.change < worst + harm.bound / 2
@@ -95,10 +97,27 @@ def _without_harm(
     return found, kept
 
 
-def partway(start: Adapter, end: Adapter, share: float) -> Adapter:
-    """`share` of the way from `start` to `end`: a mean in which the rest changed nothing."""
-    moved = start.vector + np.float32(share) * (end.vector - start.vector)
+def partway(start: Adapter, end: Adapter, shares: Mapping[str, float]) -> Adapter:
+    """In each block its share of the way from `start` to `end`, in one without blocks that of "".
+
+    It is a mean in which the rest changed nothing.
+    """
+    moved = np.array(start.vector)
+    for block, share in shares.items():
+        span = span_of(start.spec, block)
+        moved[span] += np.float32(share) * (end.vector[span] - start.vector[span])
     return Adapter(start.spec, moved)
+
+
+def _shares(spec: AdapterSpec, rest: Merged, judged: Merged) -> dict[str, float]:
+    """How many of the votes that are judged the rest has, by block."""
+    shares = {}
+    for block in spec.blocks or ("",):
+        left, whole = (
+            sum(is_on(block, one.blocks.get(name)) for name in one.voters) for one in (rest, judged)
+        )
+        shares[block] = left / whole if whole else 0.0
+    return shares
 
 
 class PlayingSites:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from fedse.aggregate.factors import travelling_spec, with_resting_factor
+from fedse.aggregate.factors import layout_of, travelling_spec, with_resting_factor
 from fedse.aggregate.merge import late_weight
 from fedse.aggregate.validate import parse_adapter
 from fedse.committed import Exclusion, LateVote, RoundResult
@@ -21,7 +21,7 @@ from fedse.errors import AdapterRejected
 from fedse.method.site import Answer
 from fedse.store.files import mapped
 from fedse.store.late_replies import LateReply, late_replies
-from fedse.types import Adapter, ClientStats
+from fedse.types import Adapter, AdapterSpec, ClientStats
 
 
 def join_late(r: OpenRound) -> OpenRound:
@@ -49,8 +49,13 @@ def _may_join(r: OpenRound, reply: LateReply, past: Sequence[RoundResult]) -> bo
         and not (here and here.read)
         and not any(_counted(one, reply) for one in past if one.index >= reply.round)
         # Not a vote but the late reply to a question of another kind.
-        and reply.file.stat().st_size == travelling_spec(r.run.spec, config).nbytes
+        and reply.file.stat().st_size == _layout(r, reply).nbytes
     )
+
+
+def _layout(r: OpenRound, reply: LateReply) -> AdapterSpec:
+    """That of the blocks which the vote names."""
+    return layout_of(reply.file.read_bytes(), travelling_spec(r.run.spec, r.run.config))
 
 
 def _counted(result: RoundResult, reply: LateReply) -> bool:
@@ -65,7 +70,8 @@ def _joined(r: OpenRound, reply: LateReply) -> Answer:
     travelling = travelling_spec(run.spec, run.config)
     if reason := misfit_of(replace(r, current=begun), travelling, sent):
         raise AdapterRejected(reason)
-    whole = with_resting_factor(sent, travelling, begun)
+    layout = layout_of(sent, travelling)
+    whole = with_resting_factor(sent, layout, begun)
     made = parse_adapter(whole, run.spec, run.config.aggregate)
     moved = Adapter(run.spec, r.current.vector + (made.vector - begun.vector))
     kept = inbox(run) / f"{r.index}-{reply.client}"
@@ -84,4 +90,4 @@ def _joined(r: OpenRound, reply: LateReply) -> Answer:
         weight=round(late.weight, 3),
     )
     stats = r.answers[reply.client].stats if reply.client in r.answers else ClientStats()
-    return Answer(reply.client, stats, partial(mapped, kept), late)
+    return Answer(reply.client, stats, partial(mapped, kept), late, layout.blocks)

@@ -20,7 +20,8 @@ from fedse.drivers.stages import record_evaluation, stages_of, too_few
 from fedse.ledger.record import note_end, note_round, run_ledger
 from fedse.ledger.writing import Ledger
 from fedse.protocol import Ask
-from fedse.results.alarms import round_alarms
+from fedse.results.alarms import course_alarms, round_alarms
+from fedse.results.role_course import validations_of
 from fedse.store.retention import keep_newest_rounds
 from fedse.store.run import Run
 from fedse.types import Adapter, Clock
@@ -121,7 +122,10 @@ def _summary(result: RoundResult) -> dict[str, int | float | str]:
 
 
 def _raise_alarms(run: Run, result: RoundResult) -> None:
-    for name, text, then in round_alarms(result, run.config):
+    alarms = round_alarms(result, run.config)
+    if run.config.roles.names:
+        alarms += course_alarms([*run.results()], run.config, validations_of(run))
+    for name, text, then in alarms:
         run.emit("alarm.raised", round=result.index, alarm=name, text=text, next=then)
 
 

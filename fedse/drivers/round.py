@@ -4,14 +4,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from fedse.aggregate.drift import drift_of
-from fedse.aggregate.factors import travelling_spec
+from fedse.aggregate.factors import narrowed, travelling_spec
 from fedse.aggregate.quarantine import StrikeHistory, quarantined
 from fedse.aggregate.variants import State
 from fedse.committed import Exclusion, GateRecord, RoundResult
 from fedse.method.site import Answer, Merged
 from fedse.protocol import Ask, Kind, Question
 from fedse.store.run import Run
-from fedse.types import Adapter
+from fedse.types import Adapter, AdapterSpec
 
 Merge = Callable[[frozenset[str]], Merged]
 """The next adapter without the votes of these sites."""
@@ -94,7 +94,7 @@ class OpenRound:
         run, merged = self.run, self.decided
         named = {*self.answers, *merged.voters, *(fault.client for fault in self.faults)}
         revoked = sum(fault.kind == "revoked" for fault in self.faults)
-        travelling = travelling_spec(run.spec, run.config).nbytes
+        travelling = travelling_spec(run.spec, run.config)
         votes = self.votes(merged)
         counted = [self.answers[name] for name in merged.voters]
         return RoundResult(
@@ -107,10 +107,17 @@ class OpenRound:
             excluded=self.excluded,
             absent=tuple(sorted({*self.expected} - named)),
             stats={client: answer.stats for client, answer in self.answers.items()},
-            bytes_down=travelling * (len(self.asked) - revoked),
-            bytes_up=travelling * len(merged.voters),
+            bytes_down=travelling.nbytes * (len(self.asked) - revoked),
+            bytes_up=sum(self._sent(travelling, name) for name in merged.voters),
             seconds=0.0,
-            drift=drift_of(self.current, merged.adapter, votes) if votes else None,
+            drift=drift_of(self.current, merged.adapter, votes, merged.blocks) if votes else None,
             gate=self.gate,
             late=tuple(one.late for one in counted if one.late),
+            blocks=dict(merged.blocks),
         )
+
+    def _sent(self, travelling: AdapterSpec, voter: str) -> int:
+        """Bytes of the vote; in a secure sum all are equally long."""
+        if self.run.config.aggregate.secure:
+            return travelling.nbytes
+        return narrowed(travelling, self.decided.blocks.get(voter, ())).nbytes

@@ -112,20 +112,19 @@ class SecureRound:
         If there is no sum, it stays as before and those who answered count as abstaining.
         """
         config, answers = self._run.config, self._round.answers
-        terms = sum_terms(
-            config, round=self._round.index, adapter=self._current.digest, size=self._part.size
-        )
+        index, begun = self._round.index, self._current.digest
+        terms = sum_terms(config, self._part, round=index, adapter=begun)
         try:
             plan = self._begun(terms, answers)
             if plan is not None:
                 plan = self._decided(plan)
-                return self._merged(self._moved(self._unmasked(plan), plan), plan.survivors)
+                return self._merged(self._moved(self._unmasked(plan), plan), plan)
         except NoSum as error:
             self._blame(error)
             self._refuse(str(error), len(answers), terms.threshold)
         except WireError as error:
             self._refuse(str(error), len(answers), terms.threshold)
-        return self._merged(None, ())
+        return self._merged(None, None)
 
     def _blame(self, error: NoSum) -> None:
         """A strike only where no few others can have brought it about."""
@@ -222,7 +221,8 @@ class SecureRound:
             self._refuse(str(rejection), len(plan.survivors), plan.terms.threshold)
             return None
 
-    def _merged(self, moved: Moved | None, voters: Sequence[str]) -> Merged:
+    def _merged(self, moved: Moved | None, plan: SumPlan | None) -> Merged:
+        voters = plan.survivors if plan else ()
         adapter, moments = self._current, self._round.remembered
         if moved is not None:
             adapter, moments = whole_adapter(moved.part, self._current), moved.moments
@@ -236,9 +236,10 @@ class SecureRound:
         return Merged(
             adapter,
             moments,
-            voters=tuple(voters),
+            voters=voters,
             abstained=tuple(sorted(abstained)),
             excluded=tuple(excluded[name] for name in sorted(excluded)),
+            blocks=plan.blocks if plan else {},
         )
 
     def _stage(

@@ -22,7 +22,8 @@ from fedse.errors import RunError
 from fedse.types import Adapter
 
 KEPT = 2
-"""Adapters in a server at once: the one that acts and the one before it."""
+"""Adapters in a server at once: the one that acts and the one before it. One of several parts
+counts as many."""
 TRIES = 20
 """How many times an adapter is loaded for one reply before giving up on the server."""
 
@@ -42,8 +43,8 @@ class ActingAdapters(Protocol):
 class LoraAdapters:
     """Each adapter is a LoRA of the server, named after its digest."""
 
-    def __init__(self, client: EngineClient, folder: Path) -> None:
-        self._client, self._folder = client, folder
+    def __init__(self, client: EngineClient, folder: Path, *, kept: int = KEPT) -> None:
+        self._client, self._folder, self._kept = client, folder, kept
         self._lock = threading.Lock()
         self._in: list[str] = []
         """Digests, the newest last."""
@@ -76,7 +77,7 @@ class LoraAdapters:
                 self._client.unload_lora(digest)
                 self._client.load_lora(digest, str(self._export(adapter)))
             self._in.append(digest)
-            while len(self._in) > KEPT:
+            while len(self._in) > self._kept:
                 self._take_out(self._in.pop(0))
 
     def _is_in(self, adapter: Adapter) -> bool:

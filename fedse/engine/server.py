@@ -41,7 +41,9 @@ def server_command(config: Config, base: Path, socket: Path) -> list[str]:
     command += ["--kv-cache-memory-bytes", str(round(settings.memory * 1e9))]
     # The sampling defaults in the model's folder are not part of the experiment.
     command += ["--generation-config", "vllm", "--uvicorn-log-level", "warning"]
-    command += WAYS_IN[settings.adapters].arguments(config.model.rank)
+    command += WAYS_IN[settings.adapters].arguments(
+        config.model.rank, len(config.roles.blocks) or 1
+    )
     if config.trainer.device == "cpu":
         command += ["--enforce-eager"]
     if settings.sleep:

@@ -29,6 +29,8 @@ class Step(NamedTuple):
     """May be true only when `done` is."""
     valid: bool = True
     """False = the text contained no action; such replies are counted and can raise an alarm."""
+    role_rewards: Mapping[str, float] = {}
+    """Of roles with a reward of their own, when `done`; 1 or more is the role's success."""
 
 
 @runtime_checkable
@@ -81,6 +83,29 @@ class HindsightEnv(Env, Protocol):
         ...
 
 
+class Acting(NamedTuple):
+    """Who has to act: a role of the agent, in one of its conversations."""
+
+    role: str
+    thread: int = 0
+
+
+@runtime_checkable
+class RolesEnv(Env, Protocol):
+    """An environment in which an agent of several roles acts, one role at a time.
+
+    An observation is for the role that has to act on it, which has seen nothing else but its own
+    conversation: equal role and thread.
+    """
+
+    role_prompts: Mapping[str, str]
+    """Each role and its system prompt."""
+
+    def acting(self) -> Acting:
+        """Who has to act on the newest observation, as long as the episode is open."""
+        ...
+
+
 @runtime_checkable
 class AmendingEnv(Protocol):
     """An environment that learns later that some successes were none."""
@@ -114,8 +139,13 @@ class ProgramEnv(Env, Protocol):
 
     owns_loop: Literal[True]
 
-    def player(self, encoder: Encoder, beat: Beat) -> Callable[..., list[Trajectory]]:
-        """What plays a round's games; it is called as `fedse.method.rollout.rollout` is."""
+    def player(
+        self, encoder: Encoder, beat: Beat, *, roles: Sequence[str] = ()
+    ) -> Callable[..., list[Trajectory]]:
+        """What plays a round's games; it is called as `fedse.method.rollout.rollout` is.
+
+        `roles` is only given if the agent has any: those that act here.
+        """
         ...
 
 
@@ -139,6 +169,26 @@ MOVED: Mapping[str, str] = {
     "fedse.serve:Program": "program",
     "fedse.serve.program:Program": "program",
 }
+
+
+def role_prompts_of(env: Env) -> Mapping[str, str]:
+    """Each role and its system prompt; none where an agent without roles acts."""
+    return dict(env.role_prompts) if isinstance(env, RolesEnv) else {}
+
+
+def acting_in(env: Env) -> Acting:
+    """Who has to act now; an EnvError for a role that the environment has no prompt of."""
+    prompts = role_prompts_of(env)
+    if not prompts:
+        return Acting("")
+    with boundary(EnvError, f"{env.name}.acting"):
+        found = Acting(*cast(RolesEnv, env).acting())
+    if found.role not in prompts:
+        raise EnvError(
+            f"{env.name}.acting names the role {found.role!r}{did_you_mean(found.role, prompts)}",
+            hint=f"role_prompts has {', '.join(sorted(prompts))}",
+        )
+    return found
 
 
 def subject_of(env: Env, task: Task) -> str | None:

@@ -11,9 +11,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from fedse.agent.conversations import Conversation, conversations_of
 from fedse.config.file import load_config
 from fedse.config.schema import Config
-from fedse.envs.base import make_env
+from fedse.envs.base import make_env, role_prompts_of
 from fedse.errors import ConfigError, FedSEError, StoreError, boundary
 from fedse.redact.episode import text_filter
 from fedse.store.buffer import Buffer, Played
@@ -23,6 +24,8 @@ from fedse.store.run_folder import find_run
 from fedse.suggest import closest
 from fedse.types import Clock, Outcome, Split, Trajectory
 
+Prompts = Mapping[str, str]
+"""Role -> its system prompt; that of an agent without roles is the empty role's."""
 Dropped = Literal["", "held-out", "failed", "truncated", "broken", "duplicate"]
 WORDS: Mapping[Outcome, Dropped] = {
     "success": "duplicate",
@@ -168,25 +171,26 @@ def note_export(episodes: Sequence[StoredEpisode], out: Path, *, clock: Clock) -
             buffer.exports.note(made, {(game.env, game.task) for game in games})
 
 
-def system_prompts(place: Place) -> dict[str, str]:
-    """Each client's system prompt; none for a site's home, which does not hold the settings."""
-    prompts = {}
+def system_prompts(place: Place) -> dict[str, Prompts]:
+    """Each client's system prompts; none for a site's home, which does not hold the settings."""
+    prompts: dict[str, Prompts] = {}
     members = place.config.clients if place.config else ()
     hide = text_filter(place.config.redact, place.path) if place.config else str
     for client in members:
         try:
             with closing(make_env(client.env, client.options)) as env:
-                prompts[client.name] = hide(env.system_prompt)
+                known = {"": env.system_prompt, **role_prompts_of(env)}
+                prompts[client.name] = {role: hide(text) for role, text in known.items()}
         except FedSEError as error:
             why = f"the system prompt of client {client.name!r} is not available: {error}"
             raise type(error)(why, hint=error.hint) from error
     return prompts
 
 
-def messages_of(system: str, episode: Trajectory) -> list[dict[str, str]]:
-    """The episode as a chat, with the environment as the user."""
+def messages_of(system: str, said: Trajectory | Conversation) -> list[dict[str, str]]:
+    """The turns as a chat, with the environment as the user."""
     messages = [{"role": "system", "content": system}] if system else []
-    for turn in episode.turns:
+    for turn in said.turns:
         messages += [
             {"role": "user", "content": turn.observation},
             {"role": "assistant", "content": turn.action},
@@ -214,17 +218,23 @@ def facts_of(episode: StoredEpisode, run_id: str) -> dict[str, Any]:
     }
 
 
-def row_of(
-    episode: StoredEpisode, trajectory: Trajectory, *, run_id: str, system: str
-) -> dict[str, Any]:
-    """The episode as one flat record with its `messages`."""
-    return {
-        **facts_of(episode, run_id),
-        "reward": trajectory.reward,
-        "turns": len(trajectory.turns),
-        "adapter": trajectory.policy,
-        "messages": messages_of(system, trajectory),
-    }
+def rows_of(
+    episode: StoredEpisode, trajectory: Trajectory, *, run_id: str, prompts: Prompts
+) -> Iterator[dict[str, Any]]:
+    """The episode as one flat record with its `messages`; of an agent with roles, one record for
+    each conversation, which also names the role and the thread."""
+    facts, rewards = facts_of(episode, run_id), dict(trajectory.role_rewards)
+    for one in conversations_of(trajectory) or [Conversation("", 0, ())]:
+        who = {"role": one.role, "thread": one.thread} if one.role else {}
+        yield {
+            **facts,
+            **({"id": f"{facts['id']}/{one.role}/{one.thread}"} if who else {}),
+            **who,
+            "reward": rewards.get(one.role, trajectory.reward),
+            "turns": len(one.turns),
+            "adapter": trajectory.policy,
+            "messages": messages_of(prompts.get(one.role, prompts.get("", "")), one),
+        }
 
 
 def _buffers(home: Path) -> list[Path]:

@@ -37,7 +37,7 @@ COLUMNS: Mapping[str, str] = {
 
 
 def write_parquet(rows: Iterable[Mapping[str, Any]], out: Path) -> int:
-    """`out` holds `rows`, as `fedse.exports.episodes.row_of` makes them; returns their number."""
+    """`out` holds `rows`, as `fedse.exports.episodes.rows_of` makes them; returns their number."""
     require_packages("Parquet", "pyarrow", extra="parquet")
     import pyarrow
     from pyarrow.parquet import ParquetWriter

@@ -104,6 +104,12 @@ def _require_change(before: Config, after: Config, changes: Sequence[SettingChan
         )
     if after.run.name != before.run.name:
         raise ConfigError("an experiment keeps its name, as sites store their answers under it")
+    merged = {*before.roles.merged_blocks}
+    if kept := sorted(merged & {*after.roles.local_blocks}):
+        raise ConfigError(
+            f"what was merged of {kept[0]!r} is everybody's, so its role cannot be local any more",
+            hint="give the role another name: then the adapter begins anew",
+        )
 
 
 def _since(federation: Federation, known: Sequence[Agreement], since: int | None) -> int:

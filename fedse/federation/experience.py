@@ -36,7 +36,7 @@ from fedse.types import Clock
 DATABASE = "buffer.db"
 LEFT_BEHIND = (
     *("part", "outbox", "steps_taken", "sent", "sent_piece"),
-    *("asked", "moments", "audit", "secure_sum"),
+    *("asked", "moments", "local_block", "audit", "secure_sum"),
 )
 """Tables of rounds; their numbers mean nothing in another federation."""
 TIMES = 4

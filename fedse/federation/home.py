@@ -6,7 +6,7 @@ from what is installed here, and a difference refuses the invitation.
 
 import json
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -89,10 +89,19 @@ class Home(NamedTuple):
 
 
 def agreed_config(
-    invite: Invite, *, env: str, options: Mapping[str, Any], base: str | None
+    invite: Invite,
+    *,
+    env: str,
+    options: Mapping[str, Any],
+    base: str | None,
+    roles: Sequence[str] = (),
 ) -> Config:
-    """The experiment as this site will run it; refused unless its digests match."""
+    """The experiment as this site will run it; refused unless its digests match.
+
+    `roles` are those of the agent that act here; none = all.
+    """
     client = {"name": invite.site, "env": env, "options": dict(options)}
+    client |= {"roles": [*roles]} if roles else {}
     others = [{"name": n, "env": ELSEWHERE} for n in invite.members if n != invite.site]
     model = {"base": _whole(base) if base else invite.base}
     own = {"model": model, "clients": [client, *others]}

@@ -11,7 +11,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
 from fedse.agent.policy import Policy
-from fedse.envs.base import Env, EnvFactory, Step
+from fedse.envs.base import Acting, Env, EnvFactory, Step, acting_in, role_prompts_of
 from fedse.errors import EnvError
 from fedse.method.progress import GamesProgress, untold
 from fedse.method.rollout import KEEP_NOTHING, Chunk, Game, Keep, play_chunk
@@ -124,6 +124,7 @@ class OwnThreadEnv:
         self._env: Env = self._ask("its making", make_env)
         self.name, self.max_turns = self._env.name, self._env.max_turns
         self.system_prompt = self._env.system_prompt
+        self.role_prompts = role_prompts_of(self._env)
 
     def tasks(self, split: Any) -> Sequence[Task]:
         return self._ask("tasks", lambda: self._env.tasks(split))
@@ -131,7 +132,11 @@ class OwnThreadEnv:
     def reset(self, task: Task, *, seed: int) -> Step:
         first = self._ask("reset", lambda: self._env.reset(task, seed=seed))
         self.system_prompt = self._env.system_prompt
+        self.role_prompts = role_prompts_of(self._env)
         return first
+
+    def acting(self) -> Acting:
+        return self._ask("acting", lambda: acting_in(self._env))
 
     def step(self, action: str) -> Step:
         return self._ask("step", lambda: self._env.step(action))

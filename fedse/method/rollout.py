@@ -4,18 +4,18 @@ A broken episode is data: it ends as `broken` with its cause and is never learne
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from math import ceil
 from random import Random
 from typing import NamedTuple, Protocol
 
-from fedse.agent.policy import Beat, Dialogue, Policy, Reply, no_beat
+from fedse.agent.policy import Beat, Policy, Reply, no_beat
 from fedse.envs.base import Env, EnvFactory, ExpertEnv, Step
 from fedse.errors import EnvError, boundary
+from fedse.method.open_episode import OpenEpisode
 from fedse.method.progress import GamesProgress, untold
 from fedse.seeds import seed_of
-from fedse.types import Outcome, Task, Trajectory, Turn
+from fedse.types import Task, Trajectory
 
 
 class Game(NamedTuple):
@@ -64,32 +64,6 @@ class KeepNothing:
 MOST_BROKEN = 0.5
 """Share of broken episodes above which a client's round stops."""
 KEEP_NOTHING = KeepNothing()
-
-
-@dataclass
-class _Episode:
-    game: Game
-    env: Env
-    turns: list[Turn] = field(default_factory=list)
-    observation: str = ""
-    outcome: Outcome | None = None
-    reward: float = 0.0
-    error: str | None = None
-    invalid_turns: int = 0
-
-    def take(self, step: Step) -> None:
-        self.observation, self.reward = step.observation, step.reward
-        self.invalid_turns += not step.valid
-        if step.done:
-            self.outcome = "success" if step.success else "failure"
-
-    def attempt(self, what: str, act: Callable[[], Step]) -> None:
-        """The world's answer is taken, or the episode is broken and says why."""
-        try:
-            with boundary(EnvError, f"{self.game.task.env}.{what}"):
-                self.take(act())
-        except EnvError as error:
-            self.outcome, self.error = "broken", str(error)
 
 
 def choose_games(
@@ -175,9 +149,9 @@ def play_chunk(
     turned: Callable[[int], None] = lambda turn: None,
 ) -> list[Trajectory]:
     """One trajectory per game of the chunk, all played in lock-step; `turned` counts the turns."""
-    episodes = [_Episode(game, make_env()) for game in chunk.games]
+    episodes = [OpenEpisode(game.task, game.seed, make_env()) for game in chunk.games]
     for episode in episodes:
-        task, world_seed = episode.game.task, episode.game.seed
+        task, world_seed = episode.task, episode.seed
         episode.attempt("reset", partial(episode.env.reset, task, seed=world_seed))
         beat()
     cap = chunk.max_turns or episodes[0].env.max_turns
@@ -189,44 +163,19 @@ def play_chunk(
         turned(turn + 1)
     for episode in episodes:
         _close(episode.env)
-    return [_trajectory(episode, policy.name, chunk.round) for episode in episodes]
+    return [episode.trajectory(policy.name, chunk.round) for episode in episodes]
 
 
-def _advance(episodes: Sequence[_Episode], policy: Policy, seed: int, beat: Beat) -> None:
-    dialogues = [
-        Dialogue(episode.env.system_prompt, tuple(episode.turns), episode.observation)
-        for episode in episodes
-    ]
+def _advance(episodes: Sequence[OpenEpisode], policy: Policy, seed: int, beat: Beat) -> None:
+    dialogues = [episode.dialogue() for episode in episodes]
     replies: list[Reply | None] = policy.act(dialogues, seed=seed)
     for episode, reply in zip(episodes, replies, strict=True):
         if reply is None:
             episode.outcome = "truncated"
             continue
-        episode.turns.append(
-            Turn(
-                observation=episode.observation,
-                action=reply.text,
-                context_ids=reply.context_ids,
-                action_ids=reply.action_ids,
-                log_chances=reply.log_chances,
-            )
-        )
+        episode.turns.append(episode.said(reply))
         episode.attempt("step", partial(episode.env.step, reply.text))
         beat()
-
-
-def _trajectory(episode: _Episode, policy: str, round: int) -> Trajectory:
-    return Trajectory(
-        task=episode.game.task,
-        seed=episode.game.seed,
-        turns=tuple(episode.turns),
-        outcome=episode.outcome or "truncated",
-        reward=episode.reward,
-        policy=policy,
-        round=round,
-        error=episode.error,
-        invalid_turns=episode.invalid_turns,
-    )
 
 
 def demonstrate(
@@ -261,18 +210,18 @@ def scripted_episode(
     game: Game, env: ExpertEnv, choose: Callable[[ExpertEnv], str], *, name: str
 ) -> Trajectory:
     """One episode in which `choose` sees the world itself, not only its text."""
-    episode = _Episode(game, env)
+    episode = OpenEpisode(game.task, game.seed, env)
 
     def move() -> Step:
         with boundary(EnvError, f"{game.task.env}.{name}"):
             action = choose(env)
-        episode.turns.append(Turn(observation=episode.observation, action=action))
+        episode.turns.append(episode.said(Reply(action)))
         return env.step(action)
 
     episode.attempt("reset", partial(env.reset, game.task, seed=game.seed))
     while episode.outcome is None and len(episode.turns) < env.max_turns:
         episode.attempt("step", move)
-    return _trajectory(episode, name, 0)
+    return episode.trajectory(name, 0)
 
 
 def _close(env: Env) -> None:

@@ -6,6 +6,7 @@ Paper, one round: 1 reset to the global adapter, 2 explore, 3 filter, 4 accumula
 
 from collections.abc import Sequence
 
+from fedse.aggregate.by_block import by_block
 from fedse.aggregate.merge import Vote, checked_vote
 from fedse.aggregate.variants import State, aggregator_of
 from fedse.committed import Exclusion
@@ -15,6 +16,7 @@ from fedse.events import Emit
 from fedse.method.counts import count_episodes, count_groups
 from fedse.method.lessons import failures_for, lessons_for, loss_in
 from fedse.method.progress import told_now_and_then
+from fedse.method.role_counts import count_roles
 from fedse.method.rollout import choose_games, require_sound
 from fedse.method.select import select_lessons
 from fedse.method.site import Answer, Merged, Site, course_in
@@ -51,7 +53,8 @@ def client_round(
     }
     counted = count_episodes(played, new_tokens=config.rollout.new_tokens)
     compared = count_groups(played) if loss_in(config, round).fresh else {}
-    stats = counted.model_copy(update={**learned, **compared})
+    acted = count_roles(played, fitted, config.roles.names)
+    stats = counted.model_copy(update={**learned, **compared, **acted})
     return ClientUpdate(stats, fitted.adapter if fitted else None)
 
 
@@ -92,18 +95,20 @@ def server_round(
     votes: list[Vote] = []
     excluded: list[Exclusion] = []
     settings = config.aggregate
-    for client, stats, read, late in answers:
+    for client, stats, read, late, blocks in answers:
         if read is None:
             continue
         weight = late.weight if late else 1.0
         try:
-            votes.append(checked_vote(client, read, stats.buffered, current, settings, weight))
+            vote = checked_vote(client, read, stats.buffered, current, settings, weight)
+            votes.append(vote._replace(blocks=blocks))
         except AdapterRejected as rejection:
             excluded.append(Exclusion(client=client, kind="rejected", reason=str(rejection)))
-    aggregator = aggregator_of(settings)
+    aggregator = by_block(aggregator_of(settings))
     return Merged(
         *aggregator.apply(current, votes, moments or aggregator.init(current.spec)),
         voters=tuple(sorted(vote.client for vote in votes)),
         abstained=tuple(sorted(answer.client for answer in answers if answer.read is None)),
         excluded=tuple(sorted(excluded, key=lambda exclusion: exclusion.client)),
+        blocks={vote.client: vote.blocks for vote in votes if vote.blocks},
     )

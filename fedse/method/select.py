@@ -33,6 +33,8 @@ class OwnRecord(NamedTuple):
     """The client's own training tasks."""
 
 
+ROLE_SUCCESS = 1.0
+"""The reward of its own that is a role's success, or more."""
 Select = Callable[[Sequence[Trajectory]], tuple[Trajectory, ...]]
 
 
@@ -45,8 +47,24 @@ class SelectByRecord(Protocol):
 
 
 def successes(played: Sequence[Trajectory]) -> tuple[Trajectory, ...]:
-    """The paper's filter: D_succ = { tau : R(tau) = 1 }."""
-    return tuple(episode for episode in played if episode.success)
+    """The paper's filter: D_succ = { tau : R(tau) = 1 }.
+
+    A role with a reward of its own is learned from if that is a success, whatever the episode is.
+    """
+    return tuple(kept for episode in played if (kept := _succeeded(episode)) is not None)
+
+
+def _succeeded(episode: Trajectory) -> Trajectory | None:
+    """The episode as a lesson of those who succeeded in it; None if nobody did."""
+    own = {role: reward >= ROLE_SUCCESS for role, reward in episode.role_rewards}
+    if not own or episode.outcome == "broken":
+        return episode if episode.success else None
+    turns = tuple(
+        turn if own.get(turn.role, episode.success) else turn.model_copy(update={"learned": False})
+        for turn in episode.turns
+    )
+    kept = episode.model_copy(update={"turns": turns})
+    return kept if any(turn.learned for turn in turns) else None
 
 
 def everything(played: Sequence[Trajectory]) -> tuple[Trajectory, ...]:

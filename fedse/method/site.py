@@ -1,7 +1,7 @@
 """Who takes part: what one client owns, and what the server holds of a client's reply."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -116,6 +116,8 @@ class Answer(NamedTuple):
     """Gives the adapter's bytes; None = the client has no vote."""
     late: LateVote | None = None
     """What is recorded of a vote that was made for an earlier round; None = it is of this one."""
+    blocks: tuple[str, ...] = ()
+    """The blocks of the adapter that the vote is on; empty = all of it."""
 
 
 class Merged(NamedTuple):
@@ -127,6 +129,8 @@ class Merged(NamedTuple):
     voters: tuple[str, ...]
     abstained: tuple[str, ...]
     excluded: tuple[Exclusion, ...]
+    blocks: Mapping[str, tuple[str, ...]] = {}
+    """Voter -> the blocks of the adapter that its vote is on, if the adapter has blocks."""
 
 
 def course_in(config: Config, client: str, round: int) -> Course:

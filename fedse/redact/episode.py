@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedse.agent.conversations import Speaker, conversations_of, speaker_of
 from fedse.agent.prompt import Encoder
 from fedse.config.redaction import RedactSection
 from fedse.redact.finding import finder_for
@@ -37,8 +38,9 @@ class Redactor:
         """What would be replaced; None = nothing."""
         texts = [text for turn in episode.turns for text in (turn.observation, turn.action)]
         texts.append(episode.error or "")
-        # Later turns are given nothing but what they observe.
-        opening = [text for turn in episode.turns[:1] for text in self._given(turn)]
+        # Later turns of a conversation are given nothing but what they observe.
+        first = [one.turns[0] for one in conversations_of(episode)]
+        opening = [text for turn in first for text in self._given(turn)]
         if not any(settled(text, self.find) for text in (*texts, *opening)):
             return None
         given = [text for turn in episode.turns for text in self._given(turn)]
@@ -52,10 +54,12 @@ class Redactor:
         if plan is None:
             return episode
         turns: list[Turn] = []
-        shown: frozenset[str] = frozenset()
+        # What one role was shown, another one says of its own.
+        shown: dict[Speaker, frozenset[str]] = {}
         for turn in episode.turns:
-            shown = shown.union(*map(plan.values, (turn.observation, *self._given(turn))))
-            turns.append(self._turn(turn, plan, shown))
+            who, now = speaker_of(turn), (turn.observation, *self._given(turn))
+            shown[who] = shown.get(who, frozenset()).union(*map(plan.values, now))
+            turns.append(self._turn(turn, plan, shown[who]))
         error = episode.error and plan.apply(episode.error)
         changed = {"turns": tuple(turns), "error": error, "stand_ins": plan.stand_ins}
         likeness = _likeness(episode, plan) if plan.stand_ins else ""
@@ -93,7 +97,12 @@ def _likeness(episode: Trajectory, plan: Redaction) -> str:
     """Equal for two episodes that differ in private values only, and so in their stand-ins."""
     bare = plan.skeleton
     turns = tuple(
-        Turn(observation=bare.apply(turn.observation), action=bare.apply(turn.action))
+        Turn(
+            observation=bare.apply(turn.observation),
+            action=bare.apply(turn.action),
+            role=turn.role,
+            thread=turn.thread,
+        )
         for turn in episode.turns
     )
     return episode.model_copy(update={"turns": turns, "likeness": ""}).content_digest

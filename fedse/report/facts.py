@@ -14,6 +14,7 @@ from fedse.ledger.chain import examine
 from fedse.ledger.entries import AuditEntry, audit_entries
 from fedse.ledger.verifying import ledgers_in
 from fedse.ledger.writing import read_ledger
+from fedse.results.role_course import Validations, validations_of
 from fedse.results.run_list import RunSummary, summary_of
 from fedse.stats.rates import Rate, rates
 from fedse.store.run import Run
@@ -40,6 +41,8 @@ class RunFacts:
     """For each measured round; round 0 is the adapter the run began with."""
     audits: Mapping[str, AuditEntry] = field(default_factory=dict)
     """Client -> its last audit, for clients whose ledgers are in the run's folder."""
+    validations: Validations = field(default_factory=dict)
+    """Of the adapters of an agent with roles."""
 
     @property
     def altered(self) -> list[str]:
@@ -96,6 +99,7 @@ def read_facts(path: Path, *, clock: Callable[[], float]) -> RunFacts:
             results=tuple(run.results()),
             evals={index: evals for index, evals in evals_by_round.items() if rates(evals)},
             audits=last_audits(path),
+            validations=validations_of(run),
         )
 
 

@@ -123,7 +123,7 @@ def _unsure(facts: RunFacts) -> list[str]:
             f"This run is {facts.summary.status}: the page shows it up to round "
             f"{len(facts.results)}. An adapter is measured in the round after it."
         )
-    for alarm, rounds in standing_alarms(facts.results, facts.config):
+    for alarm, rounds in standing_alarms(facts.results, facts.config, facts.validations):
         where = rounds_text(rounds)
         notes.append(f"Alarm in {where}: {alarm.text}. Next: {alarm.next}")
     compared = facts.compared()

@@ -82,9 +82,11 @@ def render_privacy(page: PrivacyPage, *, now: datetime) -> str:
     return text.lstrip()
 
 
-def leaving_part(rows: Sequence[Sequence[Cell]], server_sees: str) -> PrivacyPart:
+def leaving_part(
+    rows: Sequence[Sequence[Cell]], server_sees: str, *, with_roles: bool = False
+) -> PrivacyPart:
     """What left in each round, from the ledger."""
-    names = ", ".join(ClientStats.model_fields)
+    names = ", ".join(name for name in ClientStats.model_fields if name != "roles" or with_roles)
     count = f"{len(rows)} answers are on record, including those that were sent again."
     lead = f"{LEAVES[server_sees]} {count}"
     table = Table(ANSWERS, [list(row) for row in rows])

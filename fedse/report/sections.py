@@ -17,6 +17,7 @@ from fedse.report.figures import (
     span_of,
 )
 from fedse.report.places import at_home, gate, places_table
+from fedse.report.roles import roles
 from fedse.report.tables import (
     CLIENT,
     ENVIRONMENT,
@@ -36,9 +37,10 @@ from fedse.stats.rates import change
 def run_sections(facts: RunFacts, prefix: str) -> list[PageSection]:
     """Everything but the headline and the settings; `prefix` keeps ids of several runs apart."""
     makers = [success, at_home, experience, traffic, variety, agreement, time_spent, gate, audit]
-    makers += [missing]
+    makers += [roles, missing]
     lacking = {at_home: places_table(facts) is None, gate: not facts.config.gate.episodes}
     lacking[audit] = not facts.audits
+    lacking[roles] = not facts.config.roles.names
     makers = [make for make in makers if not lacking.get(make)]
     if not facts.results:
         makers = [success]

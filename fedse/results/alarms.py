@@ -10,6 +10,8 @@ from typing import NamedTuple
 from fedse.adapters.base import FETCHED
 from fedse.committed import RoundResult
 from fedse.config.schema import Config
+from fedse.results.role_alarms import role_alarms
+from fedse.results.role_course import Validations
 from fedse.types import ClientStats
 
 SPOKEN: Mapping[str, tuple[str, ...]] = {
@@ -17,6 +19,7 @@ SPOKEN: Mapping[str, tuple[str, ...]] = {
     "tiny-five": ("babyai", "maze", "textcraft", "webshop", "wordle"),
 }
 """The environments whose vocabulary the shipped base models know; they know no other words."""
+NO_VALIDATIONS: Validations = {}
 MOST = 0.9
 """From this share of the replies on, they count as all: one may be right by chance."""
 FEW = 0.1
@@ -30,7 +33,7 @@ class Alarm(NamedTuple):
 
     name: str
     """`context-full`, `replies-cut`, `no-action`, `nothing-solved`, `few-groups`, `all-alike`,
-    `nobody-voted` or `never-clipped`."""
+    `nobody-voted`, `never-clipped`, `role-captured` or `role-cliff`."""
     text: str
     next: str
     """The command that examines or changes it."""
@@ -67,6 +70,13 @@ def round_alarms(result: RoundResult, config: Config) -> list[Alarm]:
     return alarms if result.voters else [*alarms, _nobody_voted(result)]
 
 
+def course_alarms(
+    results: Sequence[RoundResult], config: Config, validations: Validations = NO_VALIDATIONS
+) -> list[Alarm]:
+    """The alarms that follow from several rounds, up to the last of these."""
+    return [Alarm(*alarm) for alarm in role_alarms(results, config, validations)]
+
+
 def client_alarms(
     stats: Mapping[str, ClientStats], config: Config, *, round: int, run: str = "last"
 ) -> list[Alarm]:
@@ -80,12 +90,15 @@ def client_alarms(
     ]
 
 
-def standing_alarms(results: Sequence[RoundResult], config: Config) -> list[StandingAlarm]:
+def standing_alarms(
+    results: Sequence[RoundResult], config: Config, validations: Validations = NO_VALIDATIONS
+) -> list[StandingAlarm]:
     """Every alarm of these rounds, in the order in which they were first raised."""
     rounds: dict[str, list[int]] = {}
     newest: dict[str, Alarm] = {}
-    for result in results:
-        for alarm in round_alarms(result, config):
+    for place, result in enumerate(results, 1):
+        told = course_alarms(results[:place], config, validations)
+        for alarm in (*round_alarms(result, config), *told):
             rounds.setdefault(alarm.name, []).append(result.index)
             newest[alarm.name] = alarm
     return [StandingAlarm(newest[name], tuple(found)) for name, found in rounds.items()]

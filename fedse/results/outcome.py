@@ -1,14 +1,16 @@
 """What a run achieved: its rounds, its adapters, and held-out success with intervals."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from fedse.committed import RoundResult
 from fedse.config.schema import Config
 from fedse.errors import StoreError
-from fedse.results.alarms import Alarm, round_alarms
+from fedse.results.alarms import Alarm, course_alarms, round_alarms
+from fedse.results.best_rounds import BestRound, best_rounds
+from fedse.results.role_course import Validations, validations_of
 from fedse.stats.rates import (
     PLACES,
     Interval,
@@ -57,6 +59,13 @@ class RunResult:
     """Place -> client -> success in the newest evaluation. Places are `test` = tasks that no client
     has and `home` = the client's own, with `-personal` appended for its personal adapter."""
 
+    best_rounds: Mapping[str, BestRound] = field(default_factory=dict)
+    """Block of the adapter -> the round after which it did best in validation games, if an agent of
+    several roles has blocks of its own for them and `gate.episodes` is above 0."""
+    validations: Validations = field(default_factory=dict)
+    """Of an agent with roles: digest of a global adapter -> client -> validation games won and
+    played."""
+
     @property
     def finished(self) -> bool:
         return len(self.rounds) == self.config.run.rounds
@@ -81,7 +90,10 @@ class RunResult:
     @property
     def alarms(self) -> list[Alarm]:
         """What kept the agent from learning in the last committed round."""
-        return round_alarms(self.rounds[-1], self.config) if self.rounds else []
+        if not self.rounds:
+            return []
+        told = course_alarms(self.rounds, self.config, self.validations)
+        return [*round_alarms(self.rounds[-1], self.config), *told]
 
     @property
     def since_warm_start(self) -> Change | None:
@@ -118,6 +130,8 @@ def result_of(run: Run) -> RunResult:
         adapters={index: run.adapter_folder(index) for index in run.kept_rounds() if index},
         success=measured,
         places={place: found for place in PLACES if (found := rates(newest, place))},
+        best_rounds=best_rounds(run),
+        validations=validations_of(run),
     )
 
 

@@ -28,7 +28,9 @@ from fedse.secure_sum.roster import (
     is_confirmed,
     require_announced,
     require_enough,
+    require_hidden,
     require_roster,
+    summed_blocks,
 )
 from fedse.secure_sum.sharing import recovered
 from fedse.secure_sum.streams import add_stream, subtract_stream
@@ -47,6 +49,16 @@ class SumPlan(Record):
     @property
     def senders(self) -> tuple[str, ...]:
         return tuple(sorted(self.mail.bundles)) if self.mail else ()
+
+    @property
+    def blocks(self) -> dict[str, tuple[str, ...]]:
+        """Survivor -> the blocks in which its update is in the sum, if an update has blocks."""
+        summed, by_name = summed_blocks(self.roster, self.senders, self.terms), self.roster.by_name
+        found = {
+            name: tuple(block for block in by_name[name].blocks if block in summed)
+            for name in self.survivors
+        }
+        return found if self.terms.blocks else {}
 
 
 class Unmasking(NamedTuple):
@@ -99,6 +111,7 @@ def with_survivors(plan: SumPlan, names: Iterable[str]) -> SumPlan:
     """Those whose masked updates arrived are the survivors."""
     survivors = tuple(sorted(names))
     require_enough(survivors, plan.terms, "the list of survivors")
+    require_hidden(plan.roster, plan.senders, survivors, plan.terms)
     return plan.model_copy(update={"survivors": survivors})
 
 

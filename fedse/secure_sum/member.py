@@ -34,8 +34,10 @@ from fedse.secure_sum.roster import (
     confirm,
     is_confirmed,
     require_enough,
+    require_hidden,
     require_roster,
     sign_announcement,
+    summed_blocks,
 )
 from fedse.secure_sum.sharing import SECRET_BYTES, SHARE_BYTES, split
 from fedse.secure_sum.streams import add_stream, subtract_stream
@@ -77,8 +79,13 @@ class MemberState(Record):
     unmasked: bool = False
 
 
-def announce(terms: SumTerms, member: str, signer: Signer, *, draw: Draw) -> MemberState:
-    """Stage 1, keys: fresh secrets, and their public halves signed for these terms."""
+def announce(
+    terms: SumTerms, member: str, signer: Signer, *, draw: Draw, blocks: Sequence[str] = ()
+) -> MemberState:
+    """Stage 1, keys: fresh secrets, and their public halves signed for these terms.
+
+    `blocks` are those that the member has an update of, if an update has blocks.
+    """
     channel, mask, own = (draw(SECRET_BYTES * 2), draw(SECRET_BYTES), draw(SECRET_BYTES))
     announcement = sign_announcement(
         signer,
@@ -87,6 +94,7 @@ def announce(terms: SumTerms, member: str, signer: Signer, *, draw: Draw) -> Mem
         channel=public_half(channel_key(channel)),
         mask=public_half(mask_key(mask)),
         commitment=commitment(own),
+        blocks=blocks,
     )
     return MemberState(
         terms=terms,
@@ -156,12 +164,16 @@ def take_shares(state: MemberState, mail: ShareMail) -> MemberState:
 def masked(state: MemberState, encoded: Whole) -> Whole:
     """The update plus the self mask plus a mask for each other sender, modulo 2^32.
 
-    Of two members, the first by name adds their common mask and the second subtracts it.
+    Of two members, the first by name adds their common mask and the second subtracts it. A block
+    that too few of the senders have an update of is zero.
     """
     roster = _roster(state)
     if not state.senders or encoded.size != state.terms.size:
         raise WireError(f"{state.member} has no update of this sum to mask yet")
-    total = encoded.copy()
+    total, summed = encoded.copy(), summed_blocks(roster, state.senders, state.terms)
+    for block, span in state.terms.spans.items():
+        if block not in summed or block not in state.announcement.blocks:
+            total[span] = 0
     add_stream(total, self_stream(bytes.fromhex(state.self_seed), roster.digest, state.member))
     private = mask_key(bytes.fromhex(state.mask_seed))
     for sender in state.senders:
@@ -182,6 +194,7 @@ def confirm_survivors(state: MemberState, told: Survivors, signer: Signer) -> Me
     if not sound or state.member not in survivors:
         raise WireError("the survivors are not a sorted list of senders, this member among them")
     require_enough(survivors, state.terms, "the list of survivors")
+    require_hidden(_roster(state), state.senders, survivors, state.terms)
     signed = confirm(signer, state.member, _roster(state), state.senders, survivors)
     return state.model_copy(update={"survivors": survivors, "confirmation": signed})
 

@@ -4,24 +4,36 @@ The server passes on the announcements but cannot make one: each is signed with 
 and every member has a directory of all members' public keys that did not come with the round.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from itertools import accumulate, pairwise
+from operator import not_
+from typing import Annotated, Any
 
 from pydantic import Field
 
+from fedse.blocks import span_of
 from fedse.config.combinable import LEAST_MEMBERS, least_in_sum
 from fedse.config.schema import Config
 from fedse.errors import WireError
 from fedse.ledger.keys import Signer, signed_by
 from fedse.secure_sum.fixed_point import FixedPoint
 from fedse.secure_sum.key_agreement import PROTOCOL, require_usable
-from fedse.types import CLIENT_NAME, Record, canonical_json
+from fedse.types import CLIENT_NAME, AdapterSpec, Record, canonical_json
 
 Hex32 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Hex64 = Annotated[str, Field(pattern=r"^[0-9a-f]{128}$")]
 Name = Annotated[str, Field(pattern=CLIENT_NAME)]
+Block = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_+-]*$")]
 Directory = Mapping[str, str]
 """The raw Ed25519 public key of every member, in hex."""
+
+
+class SumBlock(Record):
+    """A part of the adapter that not every member has an update of."""
+
+    name: Block
+    size: int
 
 
 class SumTerms(Record):
@@ -41,6 +53,8 @@ class SumTerms(Record):
     """The longest update."""
     least: int = LEAST_MEMBERS
     """No sum is of fewer updates, even if the threshold is lower."""
+    blocks: Annotated[tuple[SumBlock, ...], Field(exclude_if=not_)] = ()
+    """In their order in an update; empty = it is one, and every member has all of it."""
 
     @property
     def threshold(self) -> int:
@@ -54,17 +68,30 @@ class SumTerms(Record):
     def form(self) -> FixedPoint:
         return FixedPoint(self.bound, len(self.members))
 
+    @property
+    def spans(self) -> dict[str, slice]:
+        """Where each block is in an update."""
+        ends = [0, *accumulate(block.size for block in self.blocks)]
+        return {one.name: slice(*ab) for one, ab in zip(self.blocks, pairwise(ends), strict=True)}
 
-def sum_terms(config: Config, *, round: int, adapter: str, size: int) -> SumTerms:
-    """The terms of a round's sum, from what a member or the server has agreed to itself."""
+
+def sum_terms(config: Config, part: AdapterSpec, *, round: int, adapter: str) -> SumTerms:
+    """The terms of a round's sum, from what a member or the server has agreed to itself.
+
+    `part` is the layout of an update. A step adds up gradients, and divides by no number of
+    members, so there is nothing to tell apart.
+    """
+    spans = {} if config.step.on else {block: span_of(part, block) for block in part.blocks}
+    ordered = sorted(spans, key=lambda block: spans[block].start)
     return SumTerms(
         experiment=config.run.name,
         round=round,
         agreed=config.agreed_digest(),
         adapter=adapter,
         members=tuple(sorted(config.members)),
-        size=size,
+        size=part.size,
         bound=config.aggregate.secure_bound,
+        blocks=tuple(SumBlock(name=b, size=spans[b].stop - spans[b].start) for b in ordered),
     )
 
 
@@ -78,6 +105,8 @@ class Announcement(Record):
     mask: Hex32
     commitment: Hex32
     """Of the seed of its self mask."""
+    blocks: Annotated[tuple[Block, ...], Field(exclude_if=not_)] = ()
+    """Those that it has an update of, sorted; empty = an update has no blocks."""
     signature: Hex64
 
 
@@ -104,14 +133,22 @@ class Confirmation(Record):
 
 
 def sign_announcement(
-    signer: Signer, member: str, terms: SumTerms, *, channel: str, mask: str, commitment: str
+    signer: Signer,
+    member: str,
+    terms: SumTerms,
+    *,
+    channel: str,
+    mask: str,
+    commitment: str,
+    blocks: Sequence[str] = (),
 ) -> Announcement:
-    facts = {
+    facts: dict[str, Any] = {
         "member": member,
         "terms": terms.digest,
         "channel": channel,
         "mask": mask,
         "commitment": commitment,
+        **({"blocks": sorted(blocks)} if blocks else {}),
     }
     return Announcement(**facts, signature=signer.sign(_message("keys", facts)).hex())
 
@@ -125,6 +162,27 @@ def require_announced(one: Announcement, terms: SumTerms, directory: Directory) 
         raise WireError(f"the keys of {one.member} are not signed by {one.member}")
     require_usable(one.channel)
     require_usable(one.mask)
+    known = {block.name for block in terms.blocks}
+    if list(one.blocks) != sorted({*one.blocks} & known) or bool(one.blocks) != bool(known):
+        raise WireError(f"{one.member} announced other blocks than the adapter has")
+
+
+def summed_blocks(roster: Roster, senders: Collection[str], terms: SumTerms) -> tuple[str, ...]:
+    """The blocks that enough of the senders have an update of; of the others nothing is sent."""
+    by_name = roster.by_name
+    having = Counter(block for name in senders for block in by_name[name].blocks)
+    return tuple(one.name for one in terms.blocks if having[one.name] >= terms.least)
+
+
+def require_hidden(
+    roster: Roster, senders: Collection[str], survivors: Collection[str], terms: SumTerms
+) -> None:
+    """Of no block the sum is one of fewer updates than any sum is."""
+    left = summed_blocks(roster, survivors, terms)
+    if lost := sorted({*summed_blocks(roster, senders, terms)} - {*left}):
+        raise WireError(
+            f"fewer than {terms.least} of the survivors have an update of block {lost[0]}"
+        )
 
 
 def require_roster(roster: Roster, terms: SumTerms, directory: Directory) -> None:

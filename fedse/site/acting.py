@@ -6,8 +6,10 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from fedse.agent.by_role import ByRole
 from fedse.agent.policy import Beat, Policy
 from fedse.agent.prompt import Encoder
+from fedse.blocks import bare_spec, block_adapter
 from fedse.config.hardware import EngineSection
 from fedse.config.requirements import require_installed
 from fedse.config.schema import Config
@@ -43,7 +45,7 @@ class OwnEngine(NamedTuple):
         from fedse.agent.hf import HFPolicy, engine_for
 
         place = self.config.trainer
-        engine = engine_for(base, spec, device=place.device, precision=place.precision)
+        engine = engine_for(base, bare_spec(spec), device=place.device, precision=place.precision)
         make = partial(HFPolicy, engine, shared_prefix=self.config.engine.shared_prefix)
         return partial(_acts, make, self.config)
 
@@ -79,7 +81,7 @@ class ServedEngine(NamedTuple):
         from fedse.engine.policy import ServedPolicy
 
         folder = Path(self.config.engine.folder or home / "engine")
-        adapters = _shared_adapters(self.config.engine, base, folder)
+        adapters = _shared_adapters(self.config.engine, base, folder, len(spec.blocks) or 1)
         return partial(_acts, partial(ServedPolicy, adapters, encoder), self.config)
 
     def play(self, keep: Keep, beat: Beat) -> Play:
@@ -116,7 +118,11 @@ def _acts(
 ) -> Policy:
     room = {"context": config.rollout.context, "new_tokens": config.rollout.new_tokens}
     log_chances = temperature > 0 and loss_of(config.train).origins
-    return make(adapter, temperature=temperature, log_chances=log_chances, **room)
+    make = partial(make, temperature=temperature, log_chances=log_chances, **room)
+    if not adapter.spec.blocks:
+        return make(adapter)
+    parts = {block: make(block_adapter(adapter, block)) for block in adapter.spec.blocks}
+    return ByRole(adapter.digest, parts, config.roles.block_of)
 
 
 @lru_cache(maxsize=8)
@@ -127,8 +133,10 @@ def _client(settings: EngineSection) -> "EngineClient":
 
 
 @lru_cache(maxsize=8)
-def _shared_adapters(settings: EngineSection, base: Path, folder: Path) -> "ActingAdapters":
+def _shared_adapters(
+    settings: EngineSection, base: Path, folder: Path, parts: int
+) -> "ActingAdapters":
     """One for all clients of this process that use the same folder."""
     from fedse.engine.ways_in import acting_adapters
 
-    return acting_adapters(_client(settings), settings, base, folder)
+    return acting_adapters(_client(settings), settings, base, folder, parts=parts)

@@ -30,6 +30,7 @@ from fedse.method.site import Site
 from fedse.protocol import SUM_STAGES, Kind, Question, SiteReply
 from fedse.site.auditing import audit_answer
 from fedse.site.door import follow_rules, refuse_stale, spend_rounds
+from fedse.site.local_blocks import act_with_own_blocks, own_blocks
 from fedse.site.news import tell_news
 from fedse.site.old_episodes import remove_old
 from fedse.site.onward import OnwardTraining
@@ -78,7 +79,8 @@ def steps_of(config: Config, kind: Kind) -> tuple[Step, ...]:
     # Without a budget a step is never within it: no plain one can leave.
     private = (spend_privacy, noisy) if config.privacy.on or config.step.on else ()
     summed = (_step("secure_stage", "announce"),) if config.aggregate.secure else ()
-    return (check_adapter, spend_rounds, veto, *private, leave, *summed, note, work_once)
+    came = (check_adapter, act_with_own_blocks, spend_rounds, veto)
+    return (*came, *private, leave, *summed, note, work_once)
 
 
 @cache
@@ -184,17 +186,19 @@ def _finish(asked: Asked) -> SiteReply:
     onward = OnwardTraining(trained, question.experiment, question.round, since=since)
     update = asked.allowed(_work(replace(asked, site=replace(site, fit=onward.fit))))
     stats, moments = update.stats, onward.moments
-    sent = None if update.adapter is None else asked.sent(update.adapter, config)
+    sent = None if update.adapter is None else asked.sent(update.adapter, config, site.client)
+    local = None if update.adapter is None else own_blocks(update.adapter, config, site.client)
     done = SiteReply(stats, sent)
     result = audit_answer(question, asked.adapter, done, site, config, asked.audit)
     if result is not None and asked.audit is not None and not result.passes(asked.audit):
-        # Moments are those of training that counts for nobody.
-        done, moments = SiteReply(stats, fault=Fault.WITHHELD), None
+        # These moments and blocks are those of training that counts for nobody.
+        done, moments, local = SiteReply(stats, fault=Fault.WITHHELD), None, None
     site.buffer.outbox.finish(
         *asked.key,
         done,
         kind=question.kind,
         moments=moments,
+        local=local,
         keep=config.storage.answers,
         audit=None if result is None else result.model_dump_json(),
         noise=asked.noise,

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from fedse.aggregate.factors import as_it_leaves
 from fedse.audit.conduct import AuditPlan, conduct_audit, no_word
 from fedse.audit.game import AuditSubject, Learn, Probe, Tell
 from fedse.audit.verdict import AuditResult, AuditRules
@@ -60,6 +61,17 @@ def audit_site(
 
     With fewer lessons than `least` nothing is computed.
     """
+    probe = _probe_of(site, config)
+    lessons = site.buffer.lessons(config.run.name, round, config.buffer.history)
+    pool = site.prepare(lessons if len(lessons) >= least else [])
+    subject = _subject(current, pool, site, probe, config, round)
+    result = conduct_audit(subject, plan, tell=tell)
+    # Those that are too few to look at are counted all the same.
+    return result if result.attacks else result.model_copy(update={"lessons": len(lessons)})
+
+
+def _probe_of(site: Site, config: Config) -> Probe:
+    """What attacks compute with; a ConfigError where no audit is possible."""
     if site.probe is None:
         raise ConfigError(
             f"{site.client} has no model of its own, so it cannot audit what it sends",
@@ -71,17 +83,18 @@ def audit_site(
             "from the games of one round only",
             hint='set every = 0 below [audit] in policy.toml, or train.loss = "sft"',
         )
+    if config.roles.blocks:
+        raise ConfigError(
+            "an audit looks at an adapter of one part, and roles.policy = 'isolated' has one for "
+            f"each of {', '.join(config.roles.blocks)}",
+            hint="set every = 0 below [audit] in policy.toml",
+        )
     if config.step.on:
         raise ConfigError(
             "an audit learns an adapter again, and a private step sends none",
             hint="set every = 0 below [audit] in policy.toml; fedse privacy budget has a bound",
         )
-    lessons = site.buffer.lessons(config.run.name, round, config.buffer.history)
-    pool = site.prepare(lessons if len(lessons) >= least else [])
-    subject = _subject(current, pool, site, site.probe, config, round)
-    result = conduct_audit(subject, plan, tell=tell)
-    # Those that are too few to look at are counted all the same.
-    return result if result.attacks else result.model_copy(update={"lessons": len(lessons)})
+    return site.probe
 
 
 def _subject(
@@ -101,7 +114,8 @@ def _subject(
 
         def learn(chosen: Sequence[Trajectory], settings: TrainSection, seed: int) -> Adapter:
             given = [*chosen, *(failures if loss_of(settings).failures else ())]
-            return training.fit(current, given, settings, seed, course).adapter
+            trained = training.fit(current, given, settings, seed, course).adapter
+            return as_it_leaves(trained, current, config, site.client)
 
         return learn
 

@@ -16,6 +16,7 @@ from fedse.method.evaluate import PERSONAL, play_held_out
 from fedse.method.personal import afresh
 from fedse.method.site import Site
 from fedse.seeds import seed_of
+from fedse.site.local_blocks import with_own_blocks
 from fedse.site.own_adapters import GLOBAL, kept_adapter
 from fedse.site.retrain import RETRAINED
 from fedse.stats.choice import SafeChoice, choose_safely
@@ -34,7 +35,7 @@ def choose_adapter(
     site: Site, config: Config, home: Path, *, games: int, risk: float
 ) -> ChosenAdapter:
     """The adapter to use, with a bound on the risk that it is worse than working alone."""
-    candidates = {ALONE: trained_alone(site, config), **shared_adapters(site, home)}
+    candidates = {ALONE: trained_alone(site, config), **shared_adapters(site, config, home)}
     last = _last_round(site, config) + 1
     outcomes = {
         name: [
@@ -49,8 +50,11 @@ def choose_adapter(
     return ChosenAdapter(candidates[choice.name], choice, games)
 
 
-def shared_adapters(site: Site, home: Path) -> Mapping[str, Adapter]:
-    """What the federation has brought: the newest global adapter and what was made from one."""
+def shared_adapters(site: Site, config: Config, home: Path) -> Mapping[str, Adapter]:
+    """What the federation has brought: the newest global adapter and what was made from one.
+
+    The global one acts with the site's own blocks.
+    """
     names = (GLOBAL, PERSONAL, RETRAINED)
     kept = {name: kept_adapter(home, name, site.spec) for name in names}
     found = {name: one.adapter for name, one in kept.items() if one is not None}
@@ -59,6 +63,8 @@ def shared_adapters(site: Site, home: Path) -> Mapping[str, Adapter]:
             f"{home} has no adapter of the federation yet",
             hint="there is one after the last round, if personal.steps is above 0",
         )
+    if GLOBAL in found:
+        found[GLOBAL] = with_own_blocks(found[GLOBAL], site, config)
     return found
 
 

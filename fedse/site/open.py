@@ -1,33 +1,43 @@
 """Build what a client owns from the experiment's config and the client's own folder."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedse.adapters.base import base_path, spec_of
 from fedse.agent.policy import Beat, BeatingPolicy, Policy, no_beat
-from fedse.agent.prompt import Encoder, as_texts
+from fedse.agent.prompt import NO_PROMPTS, Encoder, as_texts
 from fedse.audit.game import Probe
 from fedse.config.file import check_command
 from fedse.config.schema import ClientSection, Config
 from fedse.config.training import TrainSection
 from fedse.course import Course, GradientSum, StepCourse
-from fedse.envs.base import MOVED, AmendingEnv, Env, ProgramEnv, make_env, subject_of
+from fedse.envs.base import (
+    MOVED,
+    AmendingEnv,
+    Env,
+    ProgramEnv,
+    make_env,
+    role_prompts_of,
+    subject_of,
+)
+from fedse.lazy import Lazy
 from fedse.method.rollout import Keep, choose_games, demonstrate
 from fedse.method.site import Fit, Gradients, Play, Site, tasks_of
 from fedse.redact.episode import episode_filter
 from fedse.seeds import seed_of
 from fedse.site.acting import ActingEngine, MakePolicy, engine_of
 from fedse.site.forgotten import remaining_tasks
+from fedse.site.known_roles import require_roles
 from fedse.site.own_adapters import keep_adapter
 from fedse.site.private_training import require_plan
 from fedse.site.rehearsal import require_prompt_fits
 from fedse.site.resume import KeepInBuffer
 from fedse.store.buffer import Buffer
 from fedse.store.buffer_key import seal_for
-from fedse.types import Adapter, AdapterSpec, Fitted, Lazy, Lessons, Trajectory
+from fedse.types import Adapter, AdapterSpec, Fitted, Lessons, Trajectory
 
 if TYPE_CHECKING:
     from fedse.train.lora import Trainer
@@ -51,6 +61,7 @@ def open_site(
     make = partial(make_env, member.env, member.options)
     env, path, spec = make(), base_path(config.model.base), spec_of(config)
     require_plan(config, env)
+    require_roles(env, config, member)
     prepare_torch(config.trainer.threads)
     encoder = load_encoder(path)
     buffer = open_buffer(config, home, env, encoder)
@@ -60,27 +71,32 @@ def open_site(
     make_policy = beating(acting.policies(path, spec, encoder, home), beat)
     trainer = trainer_for(path, spec, config.trainer, beat)
 
-    prepare = preparing(encoder, env.system_prompt, since=config.model.since)
-    fit = fitting(trainer, prepare, acting, context=config.rollout.context)
+    prompts = role_prompts_of(env)
+    prepare = preparing(encoder, env.system_prompt, prompts, since=config.model.since)
+    fit = fitting(trainer, prepare, acting, config, member.roles)
     keep = KeepInBuffer(buffer, config, client, spec)
-    play = recording(choose_play(env, encoder, keep, acting, beat), buffer, config)
+    roles = member.roles or config.roles.names
+    play = recording(choose_play(env, encoder, keep, acting, beat, roles), buffer, config)
     play = amending(play, env, buffer)
     tasks = partial(remaining_tasks, partial(tasks_of, env, member, config.splits), buffer)
     own = (client, spec, make, tasks, buffer, make_policy, fit, clock, play, prepare, home)
     kept, probe = partial(keep_adapter, home), probing(trainer, config, beat)
-    gradients = summing(trainer, prepare, acting, config, beat)
+    gradients = summing(trainer, prepare, acting, config, beat, member.roles)
     site = Site(*own, keep=kept, check=check_hint(member), probe=probe, gradients=gradients)
     add_demonstrations(site, config, beat)
     return site
 
 
-def preparing(encoder: Encoder, system: str, *, since: int) -> Prepare:
+def preparing(
+    encoder: Encoder, system: str, prompts: Mapping[str, str] = NO_PROMPTS, *, since: int
+) -> Prepare:
     """Episodes with tokens; those before the round `since` are texts of another model's."""
 
     def prepare(given: Sequence[Trajectory]) -> Sequence[Trajectory]:
         def tokens(place: int) -> Trajectory:
             one = given[place]
-            return encoder.tokenized(system, one if one.round >= since else as_texts(one))
+            known = one if one.round >= since else as_texts(one)
+            return encoder.tokenized(system, known, prompts)
 
         return Lazy(len(given), tokens)
 
@@ -110,20 +126,29 @@ def fitting(
     trainer: "Trainer",
     prepare: Prepare,
     acting: ActingEngine,
-    *,
-    context: int,
+    config: Config,
+    here: Collection[str] = (),
 ) -> Fit:
-    """Trains on prepared lessons, while an engine on the same GPU sleeps."""
+    """Trains on prepared lessons, while an engine on the same GPU sleeps.
+
+    `here` are the roles of the agent that act at this client; empty = all of them.
+    """
+    # Heavy, as the trainer is.
+    from fedse.train.by_role import fit_by_role
+
+    roles = config.roles
+    by_role = partial(fit_by_role, trainer.fit, roles=roles, here=here)
+    trained = by_role if roles.names else trainer.fit
 
     def fit(
         start: Adapter, lessons: Lessons, settings: TrainSection, seed: int, course: Course
     ) -> Fitted:
         with acting.asleep():
-            return trainer.fit(
+            return trained(
                 start,
                 prepare(lessons),
                 settings=settings,
-                context=context,
+                context=config.rollout.context,
                 seed=seed,
                 course=course,
             )
@@ -132,10 +157,16 @@ def fitting(
 
 
 def summing(
-    trainer: "Trainer", prepare: Prepare, acting: ActingEngine, config: Config, beat: Beat
+    trainer: "Trainer",
+    prepare: Prepare,
+    acting: ActingEngine,
+    config: Config,
+    beat: Beat,
+    here: Collection[str] = (),
 ) -> Gradients:
     """Adds up the gradients of prepared lessons, while an engine on the same GPU sleeps."""
     # Heavy, as the trainer is.
+    from fedse.train.by_role import lessons_apart
     from fedse.train.step_gradient import step_gradient
 
     def gradients(
@@ -143,8 +174,9 @@ def summing(
     ) -> GradientSum:
         context = config.rollout.context
         with acting.asleep():
-            given = prepare(lessons)
-            return step_gradient(trainer, start, given, course, part, context=context, beat=beat)
+            given = lessons_apart(prepare(lessons), config.roles, here, context=context)
+            summed = partial(step_gradient, trainer, context=context, beat=beat)
+            return summed(start, given, course, part, block_of=config.roles.block_of)
 
     return gradients
 
@@ -189,9 +221,18 @@ def amending(play: Play, env: Env, buffer: Buffer) -> Play:
     return play_amended
 
 
-def choose_play(env: Env, encoder: Encoder, keep: Keep, acting: ActingEngine, beat: Beat) -> Play:
+def choose_play(
+    env: Env,
+    encoder: Encoder,
+    keep: Keep,
+    acting: ActingEngine,
+    beat: Beat,
+    roles: Sequence[str] = (),
+) -> Play:
     """We step an environment; a program plays by itself against a recording endpoint."""
-    return env.player(encoder, beat) if isinstance(env, ProgramEnv) else acting.play(keep, beat)
+    if not isinstance(env, ProgramEnv):
+        return acting.play(keep, beat)
+    return env.player(encoder, beat, roles=roles) if roles else env.player(encoder, beat)
 
 
 def add_demonstrations(site: Site, config: Config, beat: Beat = no_beat) -> None:

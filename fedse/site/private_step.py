@@ -9,6 +9,7 @@ silent would tell that it has none.
 from dataclasses import replace
 
 from fedse.aggregate.factors import travelling_spec
+from fedse.blocks import span_of
 from fedse.config.schema import Config
 from fedse.config.training import TrainSection
 from fedse.course import Course, StepCourse
@@ -48,6 +49,10 @@ class PrivateStep:
         form, part = step_form(self._config), travelling_spec(start.spec, self._config)
         given = StepCourse(charged.units, form.clip, form.unit)
         found = self._site.gradients(start, lessons, given, part)
+        voted = self._config.roles.blocks_voted_on(self._config.client(self._site.client).roles)
+        for block in {*part.blocks} - {*voted}:
+            # Its share of the noise is added there all the same: the sum needs it.
+            found.total[span_of(part, block)] = 0
         self._numbers = masked_to_bytes(encode_step(found.total, form, charged.secret))
         return Fitted(start, found.loss, steps=1)
 
@@ -55,7 +60,7 @@ class PrivateStep:
         """No number of the update tells more than the noise allows."""
         return ClientUpdate(reported(update.stats, self._config), update.adapter)
 
-    def sent(self, adapter: Adapter, config: Config) -> bytes:
+    def sent(self, adapter: Adapter, config: Config, client: str) -> bytes:
         """The numbers that leave in place of an adapter."""
         if self._numbers is None:
             raise TrainError("a step was made without noise, so it does not leave the site")

@@ -260,5 +260,5 @@ def is_allowed(spent: float, config: Config) -> bool:
 def reported(stats: ClientStats, config: Config) -> ClientStats:
     """What of a round's numbers may leave with an adapter that was made with noise."""
     if config.privacy.counts:
-        return stats.model_copy(update={"loss": None, **dict.fromkeys(PERSONAL, 0)})
+        return stats.model_copy(update={"loss": None, "roles": (), **dict.fromkeys(PERSONAL, 0)})
     return ClientStats(**stats.model_dump(include=REPORTED))

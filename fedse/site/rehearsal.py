@@ -4,10 +4,18 @@ The base model's tokenizer and one game of the expert are enough; no weights are
 """
 
 from fedse.adapters.base import FETCHED
+from fedse.agent.conversations import conversations_of
 from fedse.agent.policy import Dialogue
 from fedse.agent.prompt import Encoder
 from fedse.config.schema import ClientSection, Config
-from fedse.envs.base import Env, EnvFactory, ExpertEnv, ProgramEnv
+from fedse.envs.base import (
+    Env,
+    EnvFactory,
+    ExpertEnv,
+    ProgramEnv,
+    acting_in,
+    role_prompts_of,
+)
 from fedse.errors import ConfigError, EnvError, boundary
 from fedse.method.rollout import choose_games, demonstrate, scripted_episode
 from fedse.method.site import tasks_of
@@ -49,7 +57,7 @@ def foreseen(
     alarms = _spelled(_opening(env, config, client), encoder, config, client)
     if isinstance(env, ExpertEnv):
         episode = scripted_episode(games[0], env, lambda e: e.expert(), name="expert")
-        shown = encoder.tokenized(env.system_prompt, episode)
+        shown = encoder.tokenized(env.system_prompt, episode, role_prompts_of(env))
         env.close()
         alarms += _too_long(shown, config, client)
     return alarms
@@ -59,8 +67,9 @@ def _opening(env: Env, config: Config, client: ClientSection) -> Dialogue:
     """The first prompt of the client's first task."""
     with boundary(EnvError, f"environment {client.env!r} of {client.name}"):
         first = env.reset(tasks_of(env, client, config.splits, "train")[0], seed=0)
+        prompt = role_prompts_of(env).get(acting_in(env).role, env.system_prompt)
         env.close()
-    return Dialogue(env.system_prompt, (), first.observation)
+    return Dialogue(prompt, (), first.observation)
 
 
 def _require_tasks(env: Env, config: Config, client: ClientSection) -> None:
@@ -102,7 +111,8 @@ def _too_long(shown: Trajectory, config: Config, client: ClientSection) -> list[
         )
         change = f"fedse run CONFIG --set rollout.new_tokens={2 * reply}"
         alarms.append(Alarm("replies-cut", text, change))
-    if (whole := len(shown.token_ids)) > rollout.context:
+    lengths = [len(one.token_ids) for one in conversations_of(shown)]
+    if (whole := max(lengths, default=0)) > rollout.context:
         text = (
             f"{client.name}: a game of the expert has {whole} tokens, and rollout.context = "
             f"{rollout.context} cuts it off"

@@ -42,6 +42,8 @@ class _Remembered:
         member = config.client(site.client)
         sections = ("rollout", "trainer", "engine", "redact")
         settings = [getattr(config, name).model_dump(mode="json") for name in sections]
+        if config.roles.names:
+            settings += [config.roles.model_dump(mode="json"), member.roles]
         self._place = [site.spec.identity, member.env, member.options, site.client, settings]
 
     def fit(

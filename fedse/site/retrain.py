@@ -19,6 +19,7 @@ from fedse.method.lessons import failures_for
 from fedse.method.site import Site
 from fedse.seeds import seed_of
 from fedse.site.descent import descent_of, first_learned
+from fedse.site.local_blocks import with_own_blocks
 from fedse.site.own_adapters import GLOBAL, KeptAdapter, keep_adapter, kept_adapter
 from fedse.types import Adapter
 
@@ -60,7 +61,8 @@ def retrain_without(
     settings = _length(config.train_in(round), rounds=max(1, round - start.round))
     failures = failures_for(site.buffer, config, round=round, lessons=len(lessons))
     seed = seed_of(config.run.seed, site.client, round, RETRAINED)
-    fitted = site.fit(start.adapter, [*lessons, *failures], settings, seed, Course())
+    begun = with_own_blocks(start.adapter, site, config, before=start.round + 1)
+    fitted = site.fit(begun, [*lessons, *failures], settings, seed, Course())
     keep_adapter(home, RETRAINED, answered, fitted.adapter)
     return Retrained(fitted.adapter, start, clean, answered, len(lessons), fitted.steps)
 

@@ -9,7 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from fedse.aggregate.factors import learned_part, travelling_spec
+from fedse.aggregate.factors import (
+    layout_of,
+    learned_part,
+    travelling_spec,
+    with_resting_factor,
+)
 from fedse.errors import ConfigError, WireError
 from fedse.ledger.keys import Signer, new_signer
 from fedse.method.site import Site
@@ -38,13 +43,19 @@ def announce(asked: Asked, rest: Next) -> SiteReply:
     if done.adapter is None or not question.trains:
         return done
     part = travelling_spec(site.spec, asked.config)
-    terms = sum_terms(asked.config, round=question.round, adapter=question.adapter, size=part.size)
+    terms = sum_terms(asked.config, part, round=question.round, adapter=question.adapter)
     sums, key = site.buffer.sums, (question.experiment, question.round)
     if not sums.is_known(*key):
         encoded = (
             done.adapter if asked.config.step.on else _update(asked, part, done.adapter, terms)
         )
-        state = member.announce(terms, site.client, _signer(site), draw=secrets.token_bytes)
+        state = member.announce(
+            terms,
+            site.client,
+            _signer(site),
+            draw=secrets.token_bytes,
+            blocks=layout_of(done.adapter, part).blocks if terms.blocks else (),
+        )
         sums.begin(*key, state.model_dump_json(), encoded)
     state = _state(site, *key)
     if state.terms != terms:
@@ -57,9 +68,10 @@ def announce(asked: Asked, rest: Next) -> SiteReply:
 
 def _update(asked: Asked, part: AdapterSpec, vote: bytes, terms: SumTerms) -> bytes:
     """The update of a vote, shortened to the bound, as whole numbers."""
-    start = learned_part(asked.adapter, part).vector
-    end = np.frombuffer(vote, dtype="<f4", offset=len(part.header))
-    return masked_to_bytes(encode(start, end, terms.form))
+    start = learned_part(asked.adapter, part)
+    whole = with_resting_factor(vote, layout_of(vote, part), start)
+    end = np.frombuffer(whole, dtype="<f4", offset=len(part.header))
+    return masked_to_bytes(encode(start.vector, end, terms.form))
 
 
 def answer_stage(asked: Asked, rest: Next) -> SiteReply:

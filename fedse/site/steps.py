@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from fedse.aggregate.factors import request_bytes
+from fedse.aggregate.factors import vote_bytes
 from fedse.audit.verdict import AuditRules
 from fedse.config.schema import Config
 from fedse.errors import WireError
@@ -40,7 +40,7 @@ class Asked:
     """How the site trains for an answer that leaves; None = as always."""
     allowed: Callable[[ClientUpdate], ClientUpdate] = lambda update: update
     """What of the work may leave the site."""
-    sent: Callable[[Adapter, Config], bytes] = request_bytes
+    sent: Callable[[Adapter, Config, str], bytes] = vote_bytes
     """What leaves in place of an adapter that may leave."""
     noise: bool = False
     """Whether training is charged to the site's privacy budget, and made with noise."""

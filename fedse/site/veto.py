@@ -71,7 +71,9 @@ def is_vetoed(asked: Asked, rules: SiteRules, *, memory: Path) -> bool:
     measured = (before.accepted, before.vetoed, before.base)
     measure = next((m for m in measured if m and m.adapter == question.adapter), None)
     if measure is None:
-        measure = _measure(asked.adapter, question.round, site, config, rules.veto_games)
+        played = _measure(asked.adapter, question.round, site, config, rules.veto_games)
+        # As it came: what acted may have had blocks of the site's own in it.
+        measure = played.model_copy(update={"adapter": question.adapter})
     base = before.base or _measure_base(question.round, measure, site, config, rules.veto_games)
     best = max(one.rate for one in (base, before.accepted) if one)
     allowed = rules.veto_drop or 0.0

@@ -15,6 +15,7 @@ from typing import Any
 
 from fedse.config.schema import History
 from fedse.errors import StoreError, boundary
+from fedse.lazy import Lazy
 from fedse.store.buffer_schema import open_file, transaction
 from fedse.store.database import parse_row
 from fedse.store.erasure import Erasures
@@ -31,7 +32,7 @@ from fedse.store.rewrite import rewrite_episodes, stored_episodes
 from fedse.store.sealing import UNSEALED, Body, Seal
 from fedse.store.sums import Sums
 from fedse.store.sweeping import finish_sweep, is_unswept, note_unswept, sweep
-from fedse.types import Lazy, Task, Trajectory
+from fedse.types import Task, Trajectory
 
 GAME = "round, split, position, env, task, seed, outcome"
 AS_PLAYED = "experiment = ? ORDER BY round, split DESC, position"

@@ -14,6 +14,7 @@ from pathlib import Path
 from fedse.errors import StoreError, boundary
 from fedse.store.database import Database, open_durable
 from fedse.store.kept_copy import keep_copy
+from fedse.store.local_blocks import TABLE
 
 SCHEMA_VERSION = 5
 SCHEMA = """
@@ -158,9 +159,11 @@ ADDED = (
     "CREATE TABLE IF NOT EXISTS round_time (experiment TEXT NOT NULL, round INTEGER NOT NULL,"
     " time REAL NOT NULL, PRIMARY KEY (experiment, round)) STRICT",
     "CREATE TABLE IF NOT EXISTS removed (mark TEXT PRIMARY KEY, body ANY NOT NULL) STRICT",
+    TABLE,
 )
 """What older versions of the same schema lack and can do without: an index of the few answers that
-still have their adapter, the ages of rounds, and what is kept of persons of too old episodes."""
+still have their adapter, the ages of rounds, what is kept of persons of too old episodes, and the
+site's own blocks of the adapter."""
 STATEMENTS = [statement for statement in SCHEMA.split(";") if statement.strip()]
 """One by one: a script would end the transaction it is run in."""
 REBUILT = {"trajectory": 3, "played": 3, "part": 3, "outbox": 5}

@@ -117,7 +117,8 @@ class Erasures:
     ) -> Erasure:
         """Nothing of what was found is in the tables any more, and the erasure is on record.
 
-        With it go the optimiser's moments that were made with it. `sweep_away` does the rest.
+        With it go the optimiser's moments and the site's own blocks of the adapter that were made
+        with it. `sweep_away` does the rest.
         """
         salt = secrets.token_hex(SALT_BYTES)
         erasure = Erasure(
@@ -133,9 +134,11 @@ class Erasures:
         with transaction(self._db):
             self._delete(found)
             for experiment, round in found.seen.items():
-                self._db.execute(
-                    "DELETE FROM moments WHERE experiment = ? AND round >= ?", (experiment, round)
-                )
+                for table in ("moments", "local_block"):
+                    self._db.execute(
+                        f"DELETE FROM {table} WHERE experiment = ? AND round >= ?",
+                        (experiment, round),
+                    )
             marks = [(mark,) for mark in found.removed]
             self._db.executemany("DELETE FROM removed WHERE mark = ?", marks)
             row = ("erasure", erasure.mark)

@@ -11,7 +11,7 @@ no adapter and a fault, and there is no moment at which it has an adapter and no
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from io import BytesIO
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from fedse.faults import Fault
 from fedse.protocol import SiteReply
 from fedse.store.buffer_schema import transaction
 from fedse.store.database import Database, parse_row
+from fedse.store.local_blocks import LocalBlocks
 from fedse.store.privacy_journal import PrivacyJournal
 from fedse.types import ClientStats
 
@@ -45,7 +46,7 @@ class Outbox:
     """The answers of one client in its open file."""
 
     def __init__(self, db: Database) -> None:
-        self._db, self.privacy = db, PrivacyJournal(db)
+        self._db, self.privacy, self.local = db, PrivacyJournal(db), LocalBlocks(db)
 
     def finish(
         self,
@@ -56,6 +57,7 @@ class Outbox:
         *,
         kind: str = TRAIN,
         moments: bytes | None = None,
+        local: Mapping[str, bytes] | None = None,
         keep: int = 0,
         audit: str | None = None,
         noise: bool = False,
@@ -63,7 +65,8 @@ class Outbox:
         """The answer to `request` is durable before anybody learns of it.
 
         No part of its games is left, and after a vote no secret of its noise. The optimiser's
-        moments, if there are any, take the place of the earlier ones. Of the newest `keep` votes
+        moments, if there are any, take the place of the earlier ones; the site's own blocks of the
+        adapter are added to those of the vote before. Of the newest `keep` votes
         the adapters are kept, of all if it is 0. `audit` is what was found in an audit of this
         answer, if there was one. `noise` = its training was charged.
         """
@@ -75,18 +78,24 @@ class Outbox:
             gone = self.privacy.forget_secrets(experiment, up_to=round) if kind == TRAIN else 0
             if kind == TRAIN and not noise:
                 self.privacy.note_without_noise(experiment, round)
-            answer = (experiment, round, request)
-            self._db.execute(f"DELETE FROM audit {OF} AND request = ?", answer)
-            if audit is not None:
-                row = (*answer, int(done.fault), audit)
-                self._db.execute("INSERT OR REPLACE INTO audit VALUES (?, ?, ?, ?, ?)", row)
+            self._replace_audit((experiment, round, request), done, audit)
             gone += self._db.execute("DELETE FROM part").rowcount
             if moments is not None:
                 self._replace_moments(experiment, round, moments)
+            if local:
+                self.local.keep(experiment, round, local)
             gone += sum(map(self._drop, self._old_votes(experiment, keep)))
         if gone:
             # What is overwritten in the database remains in its log until that is emptied.
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def _replace_audit(
+        self, answer: tuple[str, int, str], done: SiteReply, audit: str | None
+    ) -> None:
+        self._db.execute(f"DELETE FROM audit {OF} AND request = ?", answer)
+        if audit is not None:
+            row = (*answer, int(done.fault), audit)
+            self._db.execute("INSERT OR REPLACE INTO audit VALUES (?, ?, ?, ?, ?)", row)
 
     def _make_room(self, experiment: str, round: int) -> None:
         """The round has no vote: one that is made anew takes the place of the earlier one."""

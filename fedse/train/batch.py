@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fedse.agent.conversations import conversations_of, has_roles
 from fedse.types import Trajectory
 
 IGNORED = -100
@@ -48,6 +49,17 @@ class LessonOrigin(NamedTuple):
     """With which each token was drawn, 0 for those that were given; empty = not known."""
 
 
+class Part(NamedTuple):
+    """One conversation of an episode as tokens: a sequence of its own."""
+
+    token_ids: tuple[int, ...]
+    loss_mask: tuple[bool, ...]
+    success: bool
+    role: str
+    weight: float = 1.0
+    """Of each of its tokens in the loss."""
+
+
 class Lesson(NamedTuple):
     """The tokens of one episode, and which of them the agent sampled; no text."""
 
@@ -57,6 +69,8 @@ class Lesson(NamedTuple):
     """Whether the agent should do likewise; only losses that learn from failures look at it."""
     origin: LessonOrigin | None = None
     """Only where the loss asks for it."""
+    parts: tuple[Part, ...] = ()
+    """Its conversations, if the agent has roles; its own tokens are then theirs, in a row."""
 
 
 class Batch(NamedTuple):
@@ -77,9 +91,38 @@ class Batch(NamedTuple):
 
 def lesson_of(episode: Tokenized, *, context: int | None = None, origin: bool = False) -> Lesson:
     """The first `context` tokens of an episode; None = all. With `origin` also how it was played,
-    if that is known."""
+    if that is known. An episode of several conversations has the first ones of each."""
+    if parts := parts_of(episode, context=context):
+        return joined(parts, success=episode.success)
     tokens = Lesson(episode.token_ids[:context], episode.loss_mask[:context], episode.success)
     return tokens._replace(origin=origin_of(episode, context)) if origin else tokens
+
+
+def parts_of(episode: Tokenized, *, context: int | None = None) -> tuple[Part, ...]:
+    """The conversations of an episode of an agent with roles; none of one without."""
+    if isinstance(episode, Trajectory) and has_roles(episode):
+        found = [
+            Part(one.token_ids, one.loss_mask, episode.success, one.role)
+            for one in conversations_of(episode)
+        ]
+    else:
+        found = [*getattr(episode, "parts", ())]
+    return tuple(
+        part._replace(token_ids=part.token_ids[:context], loss_mask=part.loss_mask[:context])
+        for part in found
+    )
+
+
+def joined(parts: Sequence[Part], *, success: bool) -> Lesson:
+    """The lesson that has these conversations."""
+    ids = tuple(token for part in parts for token in part.token_ids)
+    mask = tuple(learned for part in parts for learned in part.loss_mask)
+    return Lesson(ids, mask, success, parts=tuple(parts))
+
+
+def sequences_of(lessons: Iterable[Tokenized]) -> list[Tokenized]:
+    """What the model reads, one after another: every conversation, or else the whole episode."""
+    return [one for lesson in lessons for one in getattr(lesson, "parts", ()) or (lesson,)]
 
 
 def origin_of(episode: Tokenized, context: int | None) -> LessonOrigin | None:
@@ -95,8 +138,8 @@ def origin_of(episode: Tokenized, context: int | None) -> LessonOrigin | None:
 
 
 def learned_tokens(lessons: Iterable[Tokenized]) -> int:
-    """How many tokens are learned from; nothing predicts the first one of an episode."""
-    return sum(sum(lesson.loss_mask[1:]) for lesson in lessons)
+    """How many tokens are learned from; nothing predicts the first one of a sequence."""
+    return sum(sum(one.loss_mask[1:]) for one in sequences_of(lessons))
 
 
 def make_batch(episodes: Sequence[Tokenized], *, context: int | None = None) -> Batch:

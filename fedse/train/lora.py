@@ -12,12 +12,14 @@ from fedse.config.hardware import TrainerSection
 from fedse.config.training import TrainSection
 from fedse.course import Course
 from fedse.errors import TrainError
+from fedse.lazy import Lazy
 from fedse.seeds import seed_of
 from fedse.train.batch import Batches, Lesson, T, Tokenized, learned_tokens, lesson_of
 from fedse.train.launch import fit_in_processes
 from fedse.train.loss import FitContext, Loss, loss_of
 from fedse.train.moments import load_moments, save_moments
 from fedse.train.optimise import (
+    Objective,
     Share,
     StepTaken,
     at_rest,
@@ -28,7 +30,8 @@ from fedse.train.optimise import (
 from fedse.train.order import FitOrder
 from fedse.train.passes import batches_of
 from fedse.train.private_steps import private_steps
-from fedse.types import Adapter, AdapterSpec, Fitted, FloatVector, Lazy
+from fedse.train.role_loss import RoleLikelihood, SequenceBatches
+from fedse.types import Adapter, AdapterSpec, Fitted, FloatVector
 
 REMEMBERED = 4096
 """Lessons whose tokens are in memory at once, so that a buffer of that size is read only once."""
@@ -71,11 +74,7 @@ class Trainer:
             remembered=REMEMBERED,
         )
         if self.place.processes > 1:
-            if course.private:
-                raise TrainError(
-                    f"a private fit takes one process, trainer.processes is {self.place.processes}",
-                    hint="--set trainer.processes=1",
-                )
+            _require_open(course, self.place)
             order = self._order(start.spec, kept, settings, context, seed, course)
             return fit_in_processes(order, start, moments=course.moments, beat=self._beat)
         trained = loss.enters(start, course)
@@ -84,10 +83,14 @@ class Trainer:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed_of(seed, "fit"))
             how = FitContext(self.place, share, context, settings.batch, self._beat, start.digest)
-            steps, moments = self._train(model, trained.spec, kept, loss, how, course, seed)
+            told = RoleLikelihood() if len(kept) and kept[0].parts else None
+            own = (loss, how, course, seed, told or likelihood)
+            steps, moments = self._train(model, trained.spec, kept, *own)
         last = steps[-settings.steps_of_last_pass(lessons=len(kept), steps=len(steps)) :]
         made = loss.leaves(read_adapter(model, trained.spec), start)
-        return _fitted(made, steps, last, moments)
+        # One process of several knows its own share of the roles' gradients only.
+        roles = told.figures(last=len(last)) if told and share.processes == 1 else {}
+        return _fitted(made, steps, last, moments)._replace(roles=roles)
 
     def _train(
         self,
@@ -98,6 +101,7 @@ class Trainer:
         how: FitContext,
         course: Course,
         seed: int,
+        likely: Objective[Any],
     ) -> tuple[list[StepTaken], bytes | None]:
         """The model is trained; the steps, and what AdamW remembers if that is kept."""
         settings = loss.settings
@@ -109,8 +113,9 @@ class Trainer:
             taken = self._counted(private_steps(model, kept, course.private, *own))
         else:
             given = loss.prepare(model, kept, how)
-            objective = loss.objective() or likelihood
-            batches = LearnableBatches(batches_of(given, settings, seed=seed), how.context)
+            objective = loss.objective() or likely
+            learnable = LearnableBatches(batches_of(given, settings, seed=seed), how.context)
+            batches = SequenceBatches(learnable)
             with at_rest(model, lambda name: not loss.learns(name, course)):
                 options = (settings, self.place, how.share, course.arc, optimizer)
                 taken = self._counted(take_steps(model, batches, *options, objective=objective))
@@ -152,6 +157,14 @@ class Trainer:
         device, precision = self.place.device, self.place.precision
         base = load_base(self.path, device=device, precision=precision)
         return adapted(base, spec or self.spec)
+
+
+def _require_open(course: Course, place: TrainerSection) -> None:
+    if course.private:
+        raise TrainError(
+            f"a private fit takes one process, trainer.processes is {place.processes}",
+            hint="--set trainer.processes=1",
+        )
 
 
 def _fitted(

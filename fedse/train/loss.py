@@ -55,6 +55,9 @@ class Loss:
     fresh: bool = False
     """It learns from the round's own games of tasks whose rewards differ, not from the buffer.
     In a fit that is independent of any round `sft` takes its place."""
+    roles: bool = False
+    """It can be minimised over the conversations of several roles: it changes neither what the
+    steps are given nor the objective."""
     explored: bool = False
     """It needs what exploration brings: in rounds of the warm start `sft` takes its place."""
 

@@ -4,6 +4,7 @@ The moments belong to the place of a factor in the model, not to its values: the
 factor is replaced by the merged one of all clients.
 """
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
@@ -56,3 +57,20 @@ def factors_of(model: Any, spec: AdapterSpec) -> dict[str, Tensor]:
 def _layout(spec: AdapterSpec) -> Tensor:
     """Equal where adapters have the same base weights and the same layout."""
     return torch.tensor(list(bytes.fromhex(spec.identity)), dtype=torch.uint8)
+
+
+def bundled(moments: Mapping[str, bytes]) -> bytes:
+    """What is remembered of several blocks, as one safetensors file."""
+    return save(
+        {
+            block: torch.frombuffer(bytearray(data), dtype=torch.uint8)
+            for block, data in moments.items()
+        }
+    )
+
+
+def unbundled(data: bytes | None, blocks: Collection[str]) -> dict[str, bytes]:
+    """What is remembered of each of these blocks, as far as anything is."""
+    with boundary(TrainError, "the moments of the last round"):
+        found = load(data) if data else {}
+    return {block: found[block].numpy().tobytes() for block in blocks if block in found}

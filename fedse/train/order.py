@@ -8,6 +8,7 @@ import numpy as np
 from fedse.config.hardware import TrainerSection
 from fedse.config.training import TrainSection
 from fedse.course import Arc, Course
+from fedse.role_figures import RoleFit
 from fedse.train.batch import Lesson
 from fedse.types import Adapter, AdapterSpec, Fitted, Record
 
@@ -35,6 +36,7 @@ class FitFigures(Record):
     steps: int
     tokens: int
     padded: int
+    roles: dict[str, RoleFit] = {}  # noqa: RUF012 (pydantic copies it)
 
 
 class Refusal(Record):
@@ -74,7 +76,11 @@ class FitFolder(NamedTuple):
 
     def write_fitted(self, fitted: Fitted) -> None:
         figures = FitFigures(
-            loss=fitted.loss, steps=fitted.steps, tokens=fitted.tokens, padded=fitted.padded
+            loss=fitted.loss,
+            steps=fitted.steps,
+            tokens=fitted.tokens,
+            padded=fitted.padded,
+            roles=dict(fitted.roles),
         )
         (self.path / "figures.json").write_text(figures.model_dump_json())
         (self.path / "fitted.safetensors").write_bytes(fitted.adapter.to_bytes())

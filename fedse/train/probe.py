@@ -10,7 +10,15 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedse.train.batch import IGNORED, Lesson, Tokenized, learned_tokens, lesson_of, make_batch
+from fedse.train.batch import (
+    IGNORED,
+    Lesson,
+    Tokenized,
+    learned_tokens,
+    lesson_of,
+    make_batch,
+    sequences_of,
+)
 from fedse.train.lora import Trainer, load_adapter
 from fedse.train.optimise import agent_logits, batch_loss
 from fedse.types import Adapter, AdapterSpec
@@ -34,14 +42,16 @@ class AdapterProbe:
 
     def losses(self, adapter: Adapter, lessons: Sequence[Tokenized]) -> Floats:
         """Of each lesson the mean loss of the tokens that are learned from, in nats."""
-        model, rows = self._model(adapter), [self._cut(lesson) for lesson in lessons]
+        cut = [self._cut(lesson) for lesson in lessons]
+        rows = sequences_of(cut)
+        model = self._model(adapter)
         order = sorted(range(len(rows)), key=lambda place: -len(rows[place].token_ids))
         found = np.zeros(len(rows))
         with torch.no_grad():
             for places in self._groups(order, rows):
                 found[places] = self._batch_losses(model, [rows[place] for place in places])
                 self._beat()
-        return found
+        return _of_episodes(found, cut)
 
     def cosines(
         self, start: Adapter, replies: Sequence[Adapter], lessons: Sequence[Tokenized]
@@ -54,7 +64,7 @@ class AdapterProbe:
             if not learned_tokens([lesson]):
                 continue  # all of its actions lie beyond the context: it asks for no step
             model.zero_grad()
-            batch = make_batch([lesson]).to(self._trainer.place.device)
+            batch = make_batch(sequences_of([lesson])).to(self._trainer.place.device)
             batch_loss(model, batch).backward()  # type: ignore[no-untyped-call]
             wanted = -read_gradient(model, start.spec)
             found[:, place] = units_R_P @ wanted / (np.linalg.norm(wanted) or 1.0)
@@ -89,7 +99,7 @@ class AdapterProbe:
     def _cut(self, lesson: Tokenized) -> Lesson:
         return lesson_of(lesson, context=self._context)
 
-    def _groups(self, order: Sequence[int], rows: Sequence[Lesson]) -> list[list[int]]:
+    def _groups(self, order: Sequence[int], rows: Sequence[Tokenized]) -> list[list[int]]:
         """Places of similar lengths, the longest first, as many as are computed together."""
         most, groups = self._trainer.place.max_tokens or MOST_TOKENS, list[list[int]]()
         for place in order:
@@ -100,7 +110,7 @@ class AdapterProbe:
                 groups.append([place])
         return groups
 
-    def _batch_losses(self, model: Any, lessons: Sequence[Lesson]) -> Floats:
+    def _batch_losses(self, model: Any, lessons: Sequence[Tokenized]) -> Floats:
         batch = make_batch(lessons).to(self._trainer.place.device)
         labels_B_T = batch.labels_B_T[:, 1:]
         learned_B_T = labels_B_T != IGNORED
@@ -109,6 +119,19 @@ class AdapterProbe:
         summed_B.index_add_(0, learned_B_T.nonzero()[:, 0], losses_N)
         mean_B: Floats = (summed_B / learned_B_T.sum(1).clamp(min=1)).cpu().numpy()
         return mean_B
+
+
+def _of_episodes(losses: Floats, lessons: Sequence[Lesson]) -> Floats:
+    """The mean loss of each episode's tokens, from those of its conversations."""
+    if not any(lesson.parts for lesson in lessons):
+        return losses
+    found, start = np.zeros(len(lessons)), 0
+    for place, lesson in enumerate(lessons):
+        tokens = [learned_tokens([one]) for one in sequences_of([lesson])]
+        own = losses[start : start + len(tokens)]
+        found[place] = own @ tokens / max(1, sum(tokens))
+        start += len(tokens)
+    return found
 
 
 def read_gradient(model: Any, spec: AdapterSpec) -> Floats:

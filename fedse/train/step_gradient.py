@@ -12,13 +12,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedse.blocks import bare_spec, block_adapter, span_of
 from fedse.course import GradientSum, StepCourse
-from fedse.train.batch import Lesson, Tokenized, lesson_of
+from fedse.lazy import Lazy
+from fedse.train.batch import Lesson, Tokenized, joined, lesson_of
 from fedse.train.lora import REMEMBERED, Trainer, load_adapter
 from fedse.train.moments import factors_of
 from fedse.train.optimise import resting_factor, trainable, training_mode
 from fedse.train.unit_gradients import TOGETHER, shortened, unit_gradients
-from fedse.types import Adapter, AdapterSpec, Lazy
+from fedse.types import Adapter, AdapterSpec
 
 
 def step_gradient(
@@ -30,10 +32,16 @@ def step_gradient(
     *,
     context: int,
     beat: Callable[[], None] = lambda: None,
+    block_of: Callable[[str], str] = str,
 ) -> GradientSum:
-    """The sum over all units at `start`, in the layout of `part`; zeros where there is no unit."""
+    """The sum over all units at `start`, in the layout of `part`; zeros where there is no unit.
+
+    Of an adapter of blocks, each conversation counts in that of its role: `block_of` tells it. The
+    gradient of a unit is that of all blocks together, and is shortened as a whole.
+    """
     total, losses = np.zeros(part.size, dtype=np.int64), 0.0
-    for _, whole_U_P, loss in parts_of_sum(trainer, start, lessons, course, part, context=context):
+    given = (trainer, start, lessons, course, part)
+    for _, whole_U_P, loss in parts_of_sum(*given, context=context, block_of=block_of):
         total += whole_U_P.sum(dim=0).numpy()
         losses += loss
         beat()
@@ -48,6 +56,7 @@ def parts_of_sum(
     part: AdapterSpec,
     *,
     context: int,
+    block_of: Callable[[str], str] = str,
 ) -> Iterator[tuple[list[Sequence[int]], Tensor, float]]:
     """Some units at a time: what each adds to the sum, as a row, and the sum of their losses."""
     kept: Sequence[Lesson] = Lazy(
@@ -55,16 +64,36 @@ def parts_of_sum(
         lambda place: lesson_of(lessons[place], context=context),
         remembered=REMEMBERED,
     )
-    model = trainer.model(start.spec)
-    load_adapter(model, start)
+    model, blocks = trainer.model(bare_spec(start.spec)), in_order(part)
+    load_adapter(model, block_adapter(start, blocks[0]))
     factors = "both" if part == start.spec else "b"
     with resting_factor(model, factors), training_mode(model, trainer.place):
-        order = places_of(model, part)
+        order = places_of(model, bare_spec(part))
+        orders = torch.cat([order + len(order) * number for number in range(len(blocks))])
         for group in alike(course.units, kept):
-            units = [[kept[place] for place in unit] for unit in group]
-            gradients_U_P, loss = unit_gradients(model, units, trainer.place)
-            short_U_P = shortened(gradients_U_P, course.clip)[:, order]
+            found, loss = list[Tensor](), 0.0
+            for block in blocks:
+                if len(blocks) > 1:
+                    load_adapter(model, block_adapter(start, block))
+                units = [[_in_block(kept[place], block, block_of) for place in u] for u in group]
+                gradients_U_P, own = unit_gradients(model, units, trainer.place)
+                found.append(gradients_U_P)
+                loss += own / len(blocks)
+            short_U_P = shortened(torch.cat(found, dim=1), course.clip)[:, orders]
             yield group, torch.trunc(short_U_P / course.unit).to(torch.int64), loss
+
+
+def in_order(part: AdapterSpec) -> list[str]:
+    """The blocks as they lie in the vector; one without a name if there are none."""
+    return sorted(part.blocks, key=lambda block: span_of(part, block).start) or [""]
+
+
+def _in_block(lesson: Lesson, block: str, block_of: Callable[[str], str]) -> Lesson:
+    """The conversations of the block's roles; all of them where there is no block."""
+    if not block:
+        return lesson
+    own = [one for one in lesson.parts if block_of(one.role) == block]
+    return joined(own, success=lesson.success)
 
 
 def alike(units: Sequence[Sequence[int]], lessons: Sequence[Lesson]) -> list[list[Sequence[int]]]:

@@ -33,6 +33,8 @@ class OwnedLesson(NamedTuple):
     loss_mask: tuple[bool, ...]
     success: bool
     owner: int
+    share: float = 1.0
+    """Of its mean loss in that of its episode."""
 
 
 class ClippedSum(NamedTuple):
@@ -79,19 +81,22 @@ def unit_gradients(
 ) -> tuple[Tensor, float]:
     """One row per unit, in the order of the trainable parameters, and the sum of the losses.
 
-    The loss of a unit is the sum over its episodes of the mean over their tokens of the agent.
+    The loss of a unit is the sum over its episodes of the mean over their tokens of the agent, each
+    with its weight.
     """
     parameters = trainable(model)
     sizes = [p.numel() for p in parameters]
     rows_U_P = torch.zeros(len(units), sum(sizes), device=place.device)
-    owned = [OwnedLesson(*lesson[:3], owner) for owner, unit in enumerate(units) for lesson in unit]
+    pairs = [(owner, lesson) for owner, unit in enumerate(units) for lesson in unit]
+    owned = [one for pair in pairs for one in owned_by(*pair)]
     learnable = [lesson for lesson in owned if learned_tokens([lesson])]
     total = 0.0
     for piece in make_pieces(learnable, max_tokens=place.max_tokens) if learnable else ():
         batch = make_batch(piece).to(place.device)
         owners = torch.tensor([lesson.owner for lesson in piece], device=place.device)
         with row_gradients(model, len(piece)) as found:
-            loss = _episode_losses(model, batch).sum()
+            losses_B = _episode_losses(model, batch)
+            loss = (losses_B * losses_B.new_tensor([lesson.share for lesson in piece])).sum()
             loss.backward()  # type: ignore[no-untyped-call]
         missing = rows_U_P.new_zeros(len(piece), 1)
         parts = [
@@ -101,6 +106,18 @@ def unit_gradients(
         total += loss.item()
     model.zero_grad()
     return rows_U_P, total
+
+
+def owned_by(owner: int, lesson: Lesson) -> list[OwnedLesson]:
+    """The sequences of an episode, each with its share of the episode's tokens by their weights."""
+    if not lesson.parts:
+        return [OwnedLesson(*lesson[:3], owner)]
+    weights = [part.weight * learned_tokens([part]) for part in lesson.parts]
+    whole = sum(weights) or 1.0
+    return [
+        OwnedLesson(*part[:3], owner, weight / whole)
+        for part, weight in zip(lesson.parts, weights, strict=True)
+    ]
 
 
 def _episode_losses(model: Any, batch: Batch) -> Tensor:

@@ -15,6 +15,7 @@ from fedse.exports.episodes import (
     load_texts,
     matching,
     messages_of,
+    rows_of,
     system_prompts,
 )
 from fedse.store.buffer import Buffer
@@ -160,3 +161,29 @@ def test_messages_alternate_and_lose_nothing():
     assert [m["content"] for m in messages[1::2]] == [t.observation for t in told.turns]
     assert [m["content"] for m in messages[2::2]] == [t.action for t in told.turns]
     assert messages_of("", told) == messages[1:]
+
+
+def test_every_conversation_is_a_chat_of_its_own(tmp_path: Path):
+    make_run(tmp_path)
+    stored = list_episodes(find_place("made", tmp_path))[-1]
+    first, second = episode(1).turns[:2]
+    told = episode(1).model_copy(
+        update={
+            "turns": (
+                first.model_copy(update={"role": "planner"}),
+                second.model_copy(update={"role": "worker", "thread": 1}),
+            )
+        }
+    )
+    prompts = {"": "nobody", "planner": "plan"}
+    plain, *_ = rows_of(stored, episode(1), run_id="made", prompts=prompts)
+    planner, worker = rows_of(stored, told, run_id="made", prompts=prompts)
+    assert "role" not in plain
+    assert plain["messages"][0]["content"] == worker["messages"][0]["content"] == "nobody"
+    assert planner["messages"][0]["content"] == "plan"
+    assert (planner["id"], worker["id"]) == (
+        f"{plain['id']}/planner/0",
+        f"{plain['id']}/worker/1",
+    )
+    assert (worker["role"], worker["thread"], worker["turns"]) == ("worker", 1, 1)
+    assert [len(row["messages"]) for row in (plain, planner, worker)] == [5, 3, 3]

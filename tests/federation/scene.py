@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -55,9 +56,11 @@ class Scene(NamedTuple):
         invite: Invite | None = None,
         base: str | None = None,
         bundle: str = BUNDLE,
+        roles: Sequence[str] = (),
     ) -> Home:
         offered = invite or self.read()
-        agreed = agreed_config(offered, env="maze", options={"prompt": "short"}, base=base)
+        own: dict[str, Any] = {"env": "maze", "options": {"prompt": "short"}, "roles": roles}
+        agreed = agreed_config(offered, base=base, **own)
         return join(offered, agreed, self.folder / home, bundle=bundle)
 
     def request(self, home: Home) -> EnrolmentRequest:

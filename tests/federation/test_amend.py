@@ -300,6 +300,32 @@ def test_what_cannot_be_agreed_on_is_refused(scene: Scene, draft: Draft, words: 
     assert not agreement_file(scene.federation.run, 2).exists()
 
 
+ROLES = {"names": ["act", "plan"], "policy": "isolated"}
+
+
+def test_a_site_keeps_its_own_roles_and_is_told_of_those_of_the_agent(tmp_path: Path):
+    scene = make_scene(tmp_path, roles=ROLES)
+    home = scene.join(roles=["plan"])
+    named = ["roles.names=['ask', 'plan']"]
+    terms, changes = amend(scene.federation, Draft(named, reason="x"), clock=noon)
+    assert [one.line for one in changes] == [
+        "model.since: 1 -> 2",
+        "roles.names: act, plan -> ask, plan",
+    ]
+    assert all(one.about for one in changes)
+    assert shown(home, body_of(scene)) is None
+    accept(home.path, "alpha", home.config, 2, base="", clock=noon)
+    after = config_in(home.path, home.config, LAST)
+    assert after.agreed_digest() == terms.agreed
+    assert [one.roles for one in after.clients] == [("plan",), ()]
+
+
+def test_what_everybody_has_cannot_become_a_sites_own(tmp_path: Path):
+    scene = make_scene(tmp_path, roles=ROLES)
+    with pytest.raises(ConfigError, match="cannot be local any more"):
+        amend(scene.federation, Draft(["roles.local=['act']"], reason="x"), clock=noon)
+
+
 def test_a_coordinator_that_lost_an_amendment_can_sign_it_again(scene: Scene):
     """The site is shown the newer one, and goes on with what it had until it is accepted."""
     home = scene.join()

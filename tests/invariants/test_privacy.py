@@ -14,7 +14,8 @@ NUMBERS = (int, float, bool, type(None))
 def leaves(kind: object) -> set[object]:
     """Every plain type a value of `kind` can hold, at any depth."""
     if typing.get_origin(kind) in (typing.Union, types.UnionType, tuple):
-        return set().union(*(leaves(part) for part in typing.get_args(kind)))
+        parts = [part for part in typing.get_args(kind) if part is not ...]
+        return set().union(*map(leaves, parts))
     if kind is Adapter:
         return {np.float32}
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):

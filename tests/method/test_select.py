@@ -36,3 +36,19 @@ def test_without_a_filter_all_that_was_acted_in_is_kept_but_what_broke():
 
 def test_the_settings_name_these():
     assert [SELECTS[name] for name in ("success", "all")] == [successes, everything]
+
+
+def test_a_role_with_a_reward_of_its_own_is_learned_from_by_that():
+    said = tuple(Turn(observation="o", action="a", role=role) for role in ("critic", "writer"))
+
+    def learned(outcome: Outcome, **rewards: float) -> list[str]:
+        own = tuple(sorted(rewards.items()))
+        one = episode(outcome, 0.0, said).model_copy(update={"role_rewards": own})
+        return [turn.role for kept in successes([one]) for turn in kept.turns if turn.learned]
+
+    assert learned("success") == ["critic", "writer"]
+    assert learned("success", critic=0.0) == ["writer"]
+    assert learned("failure", critic=1.0) == ["critic"]
+    assert learned("failure", critic=0.9) == []
+    assert learned("broken", critic=1.0) == []
+    assert learned("success", critic=0.0, writer=0.0) == []

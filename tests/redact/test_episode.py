@@ -129,3 +129,34 @@ def test_equal_episodes_stay_equal_and_are_counted():
     assert some == other, "a stand-in follows from the shape of a value alone"
     assert some.content_digest != played(("code", "type"), ("ok", "bye")).content_digest
     assert pseudonyms_in(some) == {"CODE": 2}
+
+
+def spoken(*said: tuple[str, str, str], prompts: dict[str, str]) -> Trajectory:
+    """As a model of several roles would have played it; each has its own system prompt."""
+    turns: tuple[Turn, ...] = ()
+    for role, observation, action in said:
+        past = tuple(turn for turn in turns if turn.role == role)
+        ids = {
+            "context_ids": ENCODER.context(Dialogue(prompts[role], past, observation)),
+            "action_ids": ENCODER.action(action),
+        }
+        turns = (*turns, Turn(observation=observation, action=action, role=role, **ids))
+    return played(("x", "y")).model_copy(update={"turns": turns})
+
+
+def test_a_secret_in_the_prompt_of_any_role_leaves_no_token():
+    prompts = {"planner": "plan", "worker": "work with #123456"}
+    episode = spoken(("planner", "a", "b"), ("worker", "c", "d"), prompts=prompts)
+    done = REDACTOR.episode(episode)
+    assert done is not episode
+    kept = [ENCODER.marked_text(turn.context_ids + turn.action_ids) for turn in done.turns]
+    assert not [text for text in kept if "123456" in text]
+    assert "work with" in kept[1]
+    assert [turn.role for turn in done.turns] == ["planner", "worker"]
+
+
+def test_what_one_role_was_shown_another_says_of_its_own():
+    prompts = {"planner": "plan", "worker": "work"}
+    said = [("planner", "use #123456", "use #123456"), ("worker", "go", "I use #123456")]
+    done = REDACTOR.episode(spoken(*said, prompts=prompts))
+    assert [turn.learned for turn in done.turns] == [True, False]

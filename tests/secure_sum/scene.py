@@ -97,6 +97,7 @@ def play(
     gone: Mapping[str, str] | None = None,
     *,
     seed: int = 0,
+    blocks: Mapping[str, Sequence[str]] | None = None,
 ) -> Played:
     """The sum where `gone` names the stage before which a member leaves."""
     left = {name: STAGES.index(stage) for name, stage in (gone or {}).items()}
@@ -105,7 +106,9 @@ def play(
         return [n for n in names if left.get(n, len(STAGES)) > STAGES.index(stage)]
 
     states = {
-        name: members.announce(terms, name, signer_of(name), draw=draws(seed + i))
+        name: members.announce(
+            terms, name, signer_of(name), draw=draws(seed + i), blocks=(blocks or {}).get(name, ())
+        )
         for i, name in enumerate(here("keys", terms.members))
     }
     told = [sent(state.announcement, Announcement) for state in states.values()]

@@ -28,6 +28,7 @@ from fedse.secure_sum.private_step import (
     take_step,
 )
 from fedse.secure_sum.roster import sum_terms
+from fedse.testing import toy_spec
 
 SECRET = bytes(range(32))
 FORM = StepForm(clip=0.1, units=1000, noise=3.602, members=5)
@@ -64,7 +65,7 @@ def test_noise_is_for_the_honest_that_must_be_left(members: int, honest: int):
     """As many as answer, by the threshold of the sum, without as many as may be corrupt."""
     assert honest_left(members) == honest
     clients = [{"name": f"c{i}", "env": "maze"} for i in range(members)]
-    terms = sum_terms(Config(clients=clients), round=1, adapter="", size=1)
+    terms = sum_terms(Config(clients=clients), toy_spec(), round=1, adapter="")
     assert terms.threshold - (math.ceil(members / 3) - 1) == honest
 
 

@@ -16,6 +16,7 @@ from hypothesis import reject
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from fedse.blocks import in_blocks
 from fedse.committed import RoundResult
 from fedse.config.schema import Config
 from fedse.drivers.local import InProcess
@@ -26,6 +27,7 @@ from fedse.method.site import Site
 from fedse.privacy.accountant import Charge
 from fedse.protocol import KINDS, Ask, Delivery, Kind, Question
 from fedse.site.private_training import PrivateTraining
+from fedse.store.buffer import Buffer
 from fedse.store.late_replies import keep_late
 from fedse.store.next_round import ask_to_stop
 from fedse.store.run import Run
@@ -33,6 +35,10 @@ from fedse.testing import open_toy_site, toy_spec
 from fedse.types import canonical_json
 
 SPEC, ROUNDS = toy_spec(), 3
+ROLES = ("plan", "act", "check")
+ISOLATED: Mapping[str, Any] = {"names": ROLES, "policy": "isolated"}
+TOGETHER: Mapping[str, Any] = {**ISOLATED, "together": [("plan", "check")]}
+LOCAL: Mapping[str, Any] = {**ISOLATED, "local": ("check",)}
 Place = tuple[str, int, Kind]
 """A site, a round and a kind of question."""
 
@@ -105,12 +111,15 @@ def scenes(draw: st.DrawFn, **fixed: Mapping[str, object]) -> Scene:
     private = {"epsilon": 1000.0, "rate": 1.0, "counts": draw(st.booleans())}
     private |= {} if steps else {"noise": 2.0}
     step = {"units": 8, "noise": 2.0, "momentum": draw(st.sampled_from([0.0, 0.5]))}
+    roles = draw(st.sampled_from([{}, {}, ISOLATED, TOGETHER, *([] if steps else [LOCAL])]))
+    acting = st.lists(st.sampled_from(ROLES), unique=True) if roles else st.just([])
     sections: dict[str, Any] = {
         "run": {
             "name": "toy",
             "rounds": draw(st.sampled_from([ROUNDS, ROUNDS, "open"])),
             "seed": draw(st.integers(0, 3)),
         },
+        "roles": roles,
         "schedule": {
             "every": draw(st.sampled_from([0.0, 100.0])),
             "news": draw(st.sampled_from([0, 0, 1])),
@@ -154,6 +163,7 @@ def scenes(draw: st.DrawFn, **fixed: Mapping[str, object]) -> Scene:
                 "env": "fedse.testing:CoinWorld",
                 "options": {"tasks": 16},
                 "joins": 2 if name == joins else 1,
+                "roles": draw(acting),
             }
             for name in names
         ],
@@ -202,7 +212,8 @@ def play(path: Path, scene: Scene, *, stop: int | None = None) -> Played:
     def sleep(seconds: float) -> None:
         now[0] += seconds
 
-    run = Run(path, scene.config, SPEC, clock=lambda: 0.0, observers=[observe])
+    spec = in_blocks(SPEC, scene.config.roles.blocks)
+    run = Run(path, scene.config, spec, clock=lambda: 0.0, observers=[observe])
     # The ledger names the digest of this file; to write it as TOML is a tenth of all a run takes.
     (path / "config.resolved.toml").write_text(scene.config.model_dump_json())
     if endless and run.committed == ROUNDS:
@@ -235,4 +246,13 @@ def charges(path: Path, config: Config) -> dict[str, list[Charge]]:
         site = open_toy_site(config, name, path / "clients" / name, clock=lambda: 0.0)
         with closing(site.buffer) as buffer:
             found[name] = buffer.outbox.privacy.charges()
+    return found
+
+
+def local_blocks(path: Path, config: Config) -> dict[str, dict[str, bytes]]:
+    """What every site has of its own blocks of the adapter."""
+    found = {}
+    for name in config.members:
+        with closing(Buffer(path / "clients" / name / "buffer.db")) as buffer:
+            found[name] = buffer.outbox.local.newest(config.run.name)
     return found

@@ -12,10 +12,10 @@ from tests.needs import needs
 needs("torch")
 
 from fedse.config.training import TrainSection
+from fedse.lazy import Lazy
 from fedse.seeds import seed_of
 from fedse.train.batch import Lesson, padded_tokens
 from fedse.train.passes import batches_of
-from fedse.types import Lazy
 
 BATCHES = st.sampled_from(["shuffled", "by-length"])
 

@@ -12,9 +12,11 @@ beyond the types of fedse.Env:
 
 import json
 import math
+import re
 from collections.abc import Sequence
 
-from fedse.envs.base import ExpertEnv
+from fedse.config.roles import ROLE_NAME
+from fedse.envs.base import ExpertEnv, RolesEnv, role_prompts_of
 from fedse.envs.conformance.replay import Recording, replay
 from fedse.envs.conformance.subject import NO_ACTIONS, SPLITS, Broken, Subject, Untried
 from fedse.errors import EnvError
@@ -29,8 +31,17 @@ def has_interface(subject: Subject) -> str:
         raise Broken(f"name and system_prompt must be text, got name {env.name!r}")
     if type(env.max_turns) is not int or env.max_turns < 1:
         raise Broken(f"max_turns must be a whole number of at least 1, got {env.max_turns!r}")
+    if getattr(env, "role_prompts", None) and not isinstance(env, RolesEnv):
+        raise Broken("role_prompts needs acting(), which says whose turn it is")
+    prompts = role_prompts_of(env)
+    odd = [role for role in prompts if not isinstance(role, str) or not re.match(ROLE_NAME, role)]
+    if odd or not all(isinstance(prompt, str) for prompt in prompts.values()):
+        raise Broken(
+            f"role_prompts must be text by role, named as {ROLE_NAME}, got {prompts!r:.200}"
+        )
     subject.close()
-    return "with an expert" if isinstance(env, ExpertEnv) else "without an expert"
+    roles = f", roles {', '.join(sorted(prompts))}" if prompts else ""
+    return ("with an expert" if isinstance(env, ExpertEnv) else "without an expert") + roles
 
 
 def has_plain_options(subject: Subject) -> str:

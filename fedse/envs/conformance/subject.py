@@ -11,7 +11,7 @@ from functools import cached_property
 from random import Random
 from typing import Any
 
-from fedse.envs.base import Env, ExpertEnv, Step, make_env
+from fedse.envs.base import Env, ExpertEnv, Step, acting_in, make_env
 from fedse.envs.conformance.replay import (
     Recording,
     Replayed,
@@ -83,10 +83,10 @@ class Subject:
     def _record(self, task: Task) -> tuple[Recording, list[Step]]:
         env, seed = self.fresh(), seed_of(self.seed, task.id)
         random, actions = Random(seed), list[str]()
-        steps = [_a_step(env.reset(task, seed=seed))]
+        steps = [_a_step(env.reset(task, seed=seed), env)]
         while not steps[-1].done and len(actions) < env.max_turns:
             actions.append(self._some_action(env, random))
-            steps.append(_a_step(env.step(actions[-1])))
+            steps.append(_a_step(env.step(actions[-1]), env))
         self._made.pop().close()
         return Recording(task=task, seed=seed, actions=tuple(actions)), steps
 
@@ -127,7 +127,10 @@ class Subject:
         ]
 
 
-def _a_step(answer: object) -> Step:
+def _a_step(answer: object, env: Env) -> Step:
+    """The environment's answer; if the agent has roles, it says which of them acts next."""
     if not isinstance(answer, Step):
         raise Broken(f"expected a fedse.envs.base.Step, got {answer!r:.200}")
+    if not answer.done:
+        acting_in(env)
     return answer

@@ -26,9 +26,12 @@ SALT = "salt"
 Scalar = str | int | float | bool
 
 INTEGERS = tuple(n for n, f in ClientStats.model_fields.items() if f.annotation is int)
-FLOATS = tuple(n for n in ClientStats.model_fields if n not in INTEGERS)
+ROLES = "roles"
+"""A list of numbers, left out if it is empty."""
+FLOATS = tuple(n for n in ClientStats.model_fields if n not in (*INTEGERS, ROLES))
 OPTIONAL = "loss"
 """The one number a client may not have; it is then left out."""
+MOST_FIGURES = 1024
 # A float holds every whole number up to here, and JSON readers agree on it.
 MAX_COUNT = 2**53
 # A salt is from here to twice as much, so that all are equally long on the wire.
@@ -50,7 +53,7 @@ def read_request(content: RecordDict) -> tuple[dict[str, object], bytes]:
 
 def reply_content(reply: SiteReply, *, salt: int) -> RecordDict:
     """A site's reply, ready to be sent: numbers and bytes."""
-    numbers: dict[str, int | float] = {
+    numbers: dict[str, int | float | list[float]] = {
         "client": reply.client,
         "fault": int(reply.fault),
         SALT: salt,
@@ -61,6 +64,8 @@ def reply_content(reply: SiteReply, *, salt: int) -> RecordDict:
         value = getattr(reply.stats, name)
         if value is not None:
             numbers[name] = float(value)
+    if reply.stats.roles:
+        numbers[ROLES] = [float(value) for value in reply.stats.roles]
     adapter = _pack(reply.adapter) if reply.adapter else _pack(_salt_bytes(salt), NO_VOTE)
     return RecordDict({REPLY: MetricRecord(numbers), ADAPTER: adapter})
 
@@ -85,7 +90,7 @@ def _parse_reply(content: RecordDict, max_bytes: int) -> SiteReply:
     numbers = content[REPLY]
     if not isinstance(numbers, MetricRecord):
         raise WireError("the reply's numbers are not a record of numbers")
-    if set(numbers) | {OPTIONAL} != {"client", "fault", SALT, *INTEGERS, *FLOATS}:
+    if set(numbers) | {OPTIONAL, ROLES} != {ROLES, "client", "fault", SALT, *INTEGERS, *FLOATS}:
         raise WireError("the reply's numbers are not the agreed ones")
     for name in ("client", "fault", SALT, *INTEGERS):
         _require_count(name, numbers[name], least=-1 if name == "client" else 0)
@@ -94,7 +99,8 @@ def _parse_reply(content: RecordDict, max_bytes: int) -> SiteReply:
         raise WireError(f"adapter of {len(adapter)} bytes, expected {max_bytes}")
     for name in FLOATS:
         _require_finite(name, numbers.get(name))
-    stats = ClientStats.model_validate({name: numbers.get(name) for name in (*INTEGERS, *FLOATS)})
+    given = {name: numbers.get(name) for name in (*INTEGERS, *FLOATS)}
+    stats = ClientStats.model_validate({**given, ROLES: _figures(numbers.get(ROLES, []))})
     _require_possible(stats)
     client, fault = int(str(numbers["client"])), Fault(int(str(numbers["fault"])))
     return SiteReply(stats, adapter or None, fault, client)
@@ -144,6 +150,14 @@ def _require_finite(name: str, value: object) -> None:
     # The comparison is false for NaN and for both infinities.
     if type(value) is not float or not abs(value) <= MAX_COUNT:
         raise WireError(f"{name} is not a finite number")
+
+
+def _figures(values: object) -> tuple[float, ...]:
+    if not isinstance(values, list) or len(values) > MOST_FIGURES:
+        raise WireError(f"roles are not at most {MOST_FIGURES} numbers")
+    for value in values:
+        _require_finite(ROLES, value)
+    return tuple(values)
 
 
 def _require_possible(stats: ClientStats) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from flwr.app import Message
 from flwr.serverapp import Grid
 
-from fedse.aggregate.factors import travelling_spec
+from fedse.aggregate.factors import layout_of, travelling_spec
 from fedse.aggregate.validate import parse_adapter
 from fedse.errors import AdapterRejected, WireError
 from fedse.flower.messages.offences import FILE as OFFENCES
@@ -189,7 +189,7 @@ class GridAsk:
         if limits.goal and question.trains:
             returned = travelling_spec(self._run.spec, self._run.config)
             try:
-                parse_adapter(delivery.adapter, returned, limits)
+                parse_adapter(delivery.adapter, layout_of(delivery.adapter, returned), limits)
             except AdapterRejected:
                 return ReplyValue.NOTHING
         return ReplyValue.VOTE

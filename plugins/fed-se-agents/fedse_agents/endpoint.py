@@ -4,7 +4,8 @@
     POST /episodes/ID/v1/chat/completions       OpenAI's, with or without "stream": true
     POST /episodes/ID/v1/responses              the same
     GET  /episodes/ID/v1/models
-    POST /episodes/ID/reward                    {"reward": 1.0, "success": true} ends the episode
+    POST /episodes/ID/reward                    {"reward": 1.0, "success": true} ends the episode;
+                                                with roles also "rewards": {"ROLE": 0.5}
 
 `base_url` is the argument of that name of an OpenAI client. POST /episodes needs the endpoint's key
 as bearer token and answers 410 when every task has been handed out; an episode's id is its own key.
@@ -48,6 +49,7 @@ from fedse_agents.responses import (
     renamed,
     response,
 )
+from fedse_agents.rewards import parse_reward
 
 HOST = "127.0.0.1"
 MAX_BODY = 4 << 20
@@ -123,14 +125,17 @@ class _Endpoint:
 
     async def _answer(self, episode: RecordedEpisode, asked: ChatRequest, *, id: str) -> Answered:
         offer = asked.offer
-        question = episode.ask(asked.conversation, self._encoder)
-        dialogue = question.dialogue._replace(shape=self._shape(offer))
-        sampled = await self._desk.ask(dialogue)
-        if sampled is not None and self._encoder is not None:
-            sampled = ended_after_calls(sampled, offer, self._encoder)
-        reply = episode.take(question, sampled, offer.read)
+        question = episode.ask(asked.conversation, self._encoder, model=asked.model)
+        try:
+            dialogue = question.dialogue._replace(shape=self._shape(offer))
+            sampled = await self._desk.ask(dialogue)
+            if sampled is not None and self._encoder is not None:
+                sampled = ended_after_calls(sampled, offer, self._encoder)
+            reply = episode.take(question, sampled, offer.read)
+        except BaseException:
+            episode.leave(question)
+            raise
         said = offer.read(reply.text)
-        earlier_tokens = sum(len(t.context_ids) + len(t.action_ids) for t in episode.turns[:-1])
         return Answered(
             reply,
             said,
@@ -138,7 +143,7 @@ class _Endpoint:
             model=asked.model or "fedse",
             id=id,
             created=int(time.time()),
-            prompt_tokens=earlier_tokens + len(episode.turns[-1].context_ids),
+            prompt_tokens=question.tokens + len(reply.context_ids),
             cut=self._end_id is not None and reply.action_ids[-1:] != (self._end_id,),
         )
 
@@ -154,21 +159,16 @@ class _Endpoint:
 
     async def models(self, request: Request) -> Response:
         self._episodes.find(request.path_params["id"])
-        model = {"id": "fedse", "object": "model", "created": 0, "owned_by": "fedse"}
-        return JSONResponse({"object": "list", "data": [model]})
+        names = self._episodes.roles or ("fedse",)
+        about = {"object": "model", "created": 0, "owned_by": "fedse"}
+        data = [{"id": name, **about} for name in names]
+        return JSONResponse({"object": "list", "data": data})
 
     async def reward(self, request: Request) -> Response:
         episode = self._episodes.find(request.path_params["id"])
-        fields = json_object(await _body(request))
-        reward, success = fields.get("reward"), fields.get("success")
-        if isinstance(reward, bool) or not isinstance(reward, int | float):
-            raise RequestRefused(400, "bad_reward", f"reward must be a number, got {reward!r:.100}")
-        if success is not None and not isinstance(success, bool):
-            raise RequestRefused(
-                400, "bad_success", f"success must be a boolean, got {success!r:.100}"
-            )
-        episode.close(float(reward), success)
-        kept = len(episode.turns)
+        end = parse_reward(json_object(await _body(request)), episode.roles)
+        episode.close(end)
+        kept = episode.recorded
         dropped = episode.answers - kept
         return JSONResponse({"outcome": episode.outcome, "turns": kept, "dropped": dropped})
 

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from fedse.agent.policy import Beat, Policy, keeps_shapes, no_beat
@@ -25,9 +25,10 @@ from fedse.seeds import seed_of
 from fedse.types import Trajectory
 from fedse_agents.batch_queue import BatchQueue
 from fedse_agents.endpoint import OpenEndpoint, listening
-from fedse_agents.program import Program
+from fedse_agents.program import Play, Program
 from fedse_agents.record import Episodes, RecordedEpisode
 from fedse_agents.refused import RequestRefused
+from fedse_agents.rewards import reported
 
 # Seconds between checks whether the program has ended, while no request comes.
 LOOK = 0.02
@@ -49,12 +50,13 @@ def play_program(
     progress: GamesProgress = untold,
     encoder: Encoder | None = None,
     beat: Beat = no_beat,
+    roles: Sequence[str] = (),
 ) -> list[Trajectory]:
     """One trajectory per game, in the order of `games`, played by the client's program."""
     program = make_env()
     if not isinstance(program, Program):
         raise EnvError(f"expected the environment program, got {program.name!r}")
-    episodes = Episodes(games, max_turns=max_turns or program.max_turns)
+    episodes = Episodes(games, max_turns=max_turns or program.max_turns, roles=roles)
     desk, reported, step = BatchQueue(batch=batch), 0, max(1, len(games) // PROGRESS_REPORTS)
     with listening(episodes, desk, encoder, shapes=keeps_shapes(policy)) as at:
         crew = _Crew(program, episodes, at)
@@ -130,10 +132,10 @@ class _Crew:
             else:
                 self._run(self._episode_variables(key, episode), [episode])
 
-    def _call(self, play: Callable[[str, str], float], key: str, episode: RecordedEpisode) -> None:
+    def _call(self, play: Play, key: str, episode: RecordedEpisode) -> None:
         try:
-            reward = play(self._at.base_url(key), episode.game.task.id)
-            episode.close(float(reward))
+            end = play(self._at.base_url(key), episode.game.task.id)
+            episode.close(reported(end, episode.roles))
         except RequestRefused as refusal:
             episode.break_off(str(refusal))
         except Exception as error:

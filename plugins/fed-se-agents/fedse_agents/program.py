@@ -10,6 +10,9 @@ of that name of an OpenAI client. A reward of 1 or more is a success, and so is 
 `play`, `command = ["node", "agent.js"]` is started once per episode and finds OPENAI_BASE_URL,
 OPENAI_API_KEY, FEDSE_TASK, FEDSE_SEED and FEDSE_REWARD_URL in its environment; with `per = "round"`
 it is started once and asks for episodes itself, see fedse_agents/endpoint.py.
+
+An agent of several roles asks with `model = "planner"`, a name of `roles.names`. If a role has a
+reward of its own, `play` returns two things, such as `1.0, {"critic": 0.0}`.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,8 +25,9 @@ from fedse.agent.prompt import Encoder
 from fedse.envs.base import Step
 from fedse.errors import ConfigError, EnvError, boundary
 from fedse.types import Split, Task, Trajectory
+from fedse_agents.rewards import Reported
 
-Play = Callable[[str, str], float]
+Play = Callable[[str, str], Reported]
 """Base URL and task -> reward."""
 
 
@@ -75,11 +79,13 @@ class Program:
 
     def close(self) -> None: ...
 
-    def player(self, encoder: Encoder, beat: Beat) -> Callable[..., list[Trajectory]]:
+    def player(
+        self, encoder: Encoder, beat: Beat, *, roles: Sequence[str] = ()
+    ) -> Callable[..., list[Trajectory]]:
         """Plays a round's games as `rollout` does."""
         from fedse_agents.play import play_program
 
-        return partial(play_program, encoder=encoder, beat=beat)
+        return partial(play_program, encoder=encoder, beat=beat, roles=roles)
 
 
 def _wrong(option: str, got: object, expected: str) -> ConfigError:

@@ -7,9 +7,11 @@ Other messages (examples, a summary, a rewritten history) are given to the model
 context and never learned from. A conversation that continues from anywhere but the last answer
 is a new branch. **The branch of the last answer is the episode; the others are dropped**: an
 episode is one sequence of tokens, and only the last branch certainly led to the reward.
+
+If the agent has roles, the model's name is the role, and the episode has many conversations: see
+fedse_agents/threads.py. None of them is dropped.
 """
 
-import math
 import secrets
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -23,6 +25,8 @@ from fedse.method.rollout import Game
 from fedse.types import Outcome, Trajectory, Turn
 from fedse_agents.conversation import Conversation, ShownAndAnswered
 from fedse_agents.refused import RequestRefused
+from fedse_agents.rewards import EndReport
+from fedse_agents.threads import Conversations, LastBranch, Place, Threads, require_role
 
 UNPLAYED = "the program ended before it asked for this episode"
 UNASKED = "the program reported a reward but never asked the model"
@@ -32,15 +36,21 @@ class PolicyInput(NamedTuple):
     """A request, made ready for the policy."""
 
     conversation: Conversation
-    kept: tuple[Turn, ...]
-    """The turns it continues."""
+    place: Place
     given: tuple[Turn, ...]
     """Answers in its history that did not come from here, with tokens where the policy has any."""
     dialogue: Dialogue
 
+    @property
+    def kept(self) -> tuple[Turn, ...]:
+        """The turns it continues."""
+        return self.place.kept
 
-_Past = tuple[str, str, tuple[ShownAndAnswered, ...]]
-"""A system prompt, the tools, and the messages after them."""
+    @property
+    def tokens(self) -> int:
+        """Of everything before what is asked now."""
+        turns = (*self.kept, *self.given)
+        return sum(len(turn.context_ids) + len(turn.action_ids) for turn in turns)
 
 
 @dataclass
@@ -51,32 +61,54 @@ class RecordedEpisode:
     max_turns: int
     opened: float
     """Seconds, by the clock that expires it."""
-    turns: tuple[Turn, ...] = ()
-    """The branch of the last answer."""
+    roles: tuple[str, ...] = ()
+    """The roles that may act; empty = the agent has none."""
     answers: int = 0
-    """Over all branches."""
+    """Over all branches and roles."""
     outcome: Outcome | None = None
     reward: float = 0.0
+    role_rewards: tuple[tuple[str, float], ...] = ()
     error: str | None = None
     _truncated: bool = False
-    _after: dict[_Past, tuple[Turn, ...]] = field(default_factory=dict)
+    _said: Conversations = field(init=False)
 
-    def ask(self, conversation: Conversation, encoder: Encoder | None) -> PolicyInput:
-        """The conversation as a question; the longest recorded part of it is kept exactly."""
+    def __post_init__(self) -> None:
+        self._said = Threads() if self.roles else LastBranch()
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """With roles those of all conversations, without those of the last answer's branch."""
+        return self._said.turns
+
+    @property
+    def recorded(self) -> int:
+        """Answers that are part of the episode."""
+        return self.answers if self.roles else len(self.turns)
+
+    def ask(
+        self, conversation: Conversation, encoder: Encoder | None, *, model: str = ""
+    ) -> PolicyInput:
+        """The conversation as a question; the longest recorded part of it is kept exactly.
+
+        Either `take` or `leave` must follow.
+        """
         self._require_open()
+        role = require_role(model, self.roles)
         if self.answers >= self.max_turns:
             self._truncated = True
             raise RequestRefused(
                 400, "turn_limit", f"the episode has had its {self.max_turns} answers"
             )
         system, past, shown, tools = conversation
-        lengths = range(len(past), 0, -1)
-        known = (n for n in lengths if (system, tools, past[:n]) in self._after)
-        length = next(known, 0)
-        kept = self._after.get((system, tools, past[:length]), ())
-        given = _foreign_turns(conversation, kept, past[length:], encoder)
-        dialogue = conversation.dialogue((*kept, *given), shown, encoder)
-        return PolicyInput(conversation, kept, given, dialogue)
+        place = self._said.find(role, (system, tools, past))
+        given = _foreign_turns(conversation, place.kept, past[place.known :], encoder)
+        dialogue = conversation.dialogue((*place.kept, *given), shown, encoder)
+        dialogue = dialogue._replace(role=role, thread=place.thread or 0)
+        return PolicyInput(conversation, place, given, dialogue)
+
+    def leave(self, question: PolicyInput) -> None:
+        """The question gets no answer."""
+        self._said.leave(question.place)
 
     def take(
         self,
@@ -84,7 +116,7 @@ class RecordedEpisode:
         reply: Reply | None,
         read: Callable[[str], Said] = lambda text: Said(text.strip()),
     ) -> Reply:
-        """The reply is the episode's last turn, identified by what `read` returns for its text.
+        """The reply is the newest turn, identified by what `read` returns for its text.
 
         RequestRefused where the context is full.
         """
@@ -103,23 +135,20 @@ class RecordedEpisode:
             action_ids=reply.action_ids,
             log_chances=reply.log_chances,
         )
-        self.turns, self.answers = (*question.kept, turn), self.answers + 1
+        self.answers += 1
         answered = ShownAndAnswered(shown, read(reply.text))
-        self._after[system, tools, (*past, answered)] = self.turns
+        self._said.put(question.place, turn, (system, tools, (*past, answered)))
         return reply
 
-    def close(self, reward: float, success: bool | None = None) -> None:
-        """The episode has ended; without `success`, a reward of 1 or more is a success."""
+    def close(self, end: EndReport) -> None:
+        """The episode has ended."""
         self._require_open()
-        if not math.isfinite(reward):
-            raise RequestRefused(400, "bad_reward", f"reward must be a finite number, got {reward}")
-        won = reward >= 1 if success is None else success
-        self.reward = reward
+        self.reward, self.role_rewards = end.reward, end.by_role
         if not self.turns:
             self.outcome, self.error = "broken", UNASKED
         else:
             lost: Outcome = "truncated" if self._truncated else "failure"
-            self.outcome = "success" if won else lost
+            self.outcome = "success" if end.won else lost
 
     def break_off(self, error: str) -> None:
         """The episode is broken, with the reason, unless it had already ended."""
@@ -136,6 +165,7 @@ class RecordedEpisode:
             policy=policy,
             round=round,
             error=self.error,
+            role_rewards=self.role_rewards,
         )
 
     def _require_open(self) -> None:
@@ -146,8 +176,8 @@ class RecordedEpisode:
 class Episodes:
     """The games of one round, each handed out once."""
 
-    def __init__(self, games: Sequence[Game], *, max_turns: int) -> None:
-        self._games, self._max_turns = games, max_turns
+    def __init__(self, games: Sequence[Game], *, max_turns: int, roles: Sequence[str] = ()) -> None:
+        self._games, self._max_turns, self.roles = games, max_turns, tuple(roles)
         # A deque and a dict, because programs open episodes from several threads.
         self._left = deque(range(len(games)))
         self._open: dict[str, RecordedEpisode] = {}
@@ -160,7 +190,7 @@ class Episodes:
         except IndexError:
             return None
         key = secrets.token_urlsafe(16)
-        episode = RecordedEpisode(self._games[number], self._max_turns, now)
+        episode = RecordedEpisode(self._games[number], self._max_turns, now, self.roles)
         self._open[key] = self._of_game[number] = episode
         return key, episode
 

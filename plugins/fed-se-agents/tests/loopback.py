@@ -95,9 +95,15 @@ class Running:
 
 @contextmanager
 def endpoint(
-    policy: Policy, *, max_turns: int = 9, batch: int = 1, encoder: Encoder | None = None
+    policy: Policy,
+    *,
+    max_turns: int = 9,
+    batch: int = 1,
+    encoder: Encoder | None = None,
+    roles: Sequence[str] = (),
 ) -> Iterator[Running]:
-    episodes, desk = Episodes(GAMES, max_turns=max_turns), BatchQueue(batch=batch, window=1.0)
+    episodes = Episodes(GAMES, max_turns=max_turns, roles=roles)
+    desk = BatchQueue(batch=batch, window=1.0)
     over = threading.Event()
 
     def answer() -> None:

@@ -30,7 +30,7 @@ FACTS = (
 def write_inspect_logs(
     rows: Iterable[dict[str, Any]], folder: Path, origin: Origin
 ) -> Iterator[Path]:
-    """One log per round of `rows` (as `row_of` makes them, the oldest first), each when written."""
+    """One log per round of `rows`, made by `rows_of`, the oldest first; each when written."""
     for round, of_round in groupby(rows, key=lambda row: int(row["round"])):
         log = log_of(list(of_round), round, origin)
         # Inspect reads the parts of such a name: time, task, id.

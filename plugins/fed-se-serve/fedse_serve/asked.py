@@ -45,6 +45,10 @@ SAMPLING = (
 """Parameters that change which tokens are drawn; kept with every turn."""
 
 
+ROLE = "role"
+"""Under which the role of a turn is kept, beside its parameters."""
+
+
 class Refused(Exception):
     """A request that is answered with a 4xx or 5xx and OpenAI's error body."""
 
@@ -81,10 +85,15 @@ class Asked(NamedTuple):
     """Whether a streamed answer ends with the token counts."""
     log_chances: bool
     """Whether the application itself asked for log-probabilities."""
+    role: str = ""
+    """The role of the agent that is asked; empty = the agent has no roles."""
 
     @property
     def sampling(self) -> dict[str, Any]:
-        return {name: self.body[name] for name in SAMPLING if self.body.get(name) is not None}
+        role = {ROLE: self.role} if self.role else {}
+        return role | {
+            name: self.body[name] for name in SAMPLING if self.body.get(name) is not None
+        }
 
 
 def parse_asked(route: Route, raw: bytes, headers: Mapping[str, str]) -> Asked:

@@ -3,7 +3,7 @@
     POST /v1/chat/completions    OpenAI's, with or without "stream": true
     POST /v1/responses           the same
     POST /v1/feedback            {"metric_name", "value", "episode_id" or "inference_id", "tags"}
-    GET  /v1/models
+    GET  /v1/models              `fedse`, or the roles of the agent
     GET  /health                 whether the engine answers and whether turns are recorded
 
 A session's id is `metadata.session_id`, else the header x-fedse-session-id, else
@@ -17,7 +17,7 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
@@ -28,6 +28,7 @@ from fedse.types import Clock
 from fedse_serve.asked import Asked, Refused, Route, parse_asked
 from fedse_serve.engine import Engine, gone
 from fedse_serve.keys import application_of
+from fedse_serve.roles import role_asked
 from fedse_serve.serving import Served
 from fedse_serve.told import DONE, Told
 
@@ -133,16 +134,21 @@ class Gateway:
         keys: Mapping[str, str],
         *,
         clock: Clock,
+        roles: Sequence[str] = (),
+        name_of: Callable[[str, str], str] = lambda adapter, role: adapter,
     ) -> None:
+        """`name_of` gives the engine's name for the block of an adapter in which a role acts."""
         self._engine, self._recorder, self._serve, self._keys = engine, recorder, serve, keys
-        self._clock = clock
+        self._clock, self._roles, self._name_of = clock, tuple(roles), name_of
 
     async def turn(self, request: web.Request) -> web.StreamResponse:
         application = self._application(request)
         asked = parse_asked(ROUTES[request.path], await request.read(), request.headers)
+        asked = asked._replace(role=role_asked(asked.model, self._roles))
         turn = Turn(self._recorder, self._serve(asked), asked, application, at=self._clock())
         try:
-            async with self._engine.ask(asked.route, turn.served.adapter, asked.body) as answer:
+            name = self._name_of(turn.served.adapter, asked.role)
+            async with self._engine.ask(asked.route, name, asked.body) as answer:
                 if asked.stream:
                     return await self._stream(request, answer, turn)
                 whole = turn.told.whole(await answer.json())
@@ -189,8 +195,9 @@ class Gateway:
 
     async def models(self, request: web.Request) -> web.StreamResponse:
         self._application(request)
-        model = {"id": "fedse", "object": "model", "created": 0, "owned_by": "fedse"}
-        return web.json_response({"object": "list", "data": [model]})
+        about = {"object": "model", "created": 0, "owned_by": "fedse"}
+        models = [{"id": name, **about} for name in self._roles or ("fedse",)]
+        return web.json_response({"object": "list", "data": models})
 
     async def health(self, request: web.Request) -> web.StreamResponse:
         engine, recording = await self._engine.answers(), self._recorder.recording()

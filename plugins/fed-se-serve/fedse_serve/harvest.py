@@ -140,7 +140,9 @@ class Service:
         """Whether a session has a label that no harvest had."""
         return any(one.success is not None for _, one in _fresh(self, no_beat))
 
-    def player(self, encoder: Encoder, beat: Beat) -> Callable[..., list[Trajectory]]:
+    def player(
+        self, encoder: Encoder, beat: Beat, *, roles: Sequence[str] = ()
+    ) -> Callable[..., list[Trajectory]]:
         """Harvests a round's episodes, called as `rollout` is."""
         return partial(harvest, encoder=encoder, beat=beat)
 

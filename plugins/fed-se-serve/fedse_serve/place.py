@@ -13,8 +13,10 @@ from typing import NamedTuple
 from fedse.adapters.base import base_path
 from fedse.adapters.peft_folder import WEIGHTS, export_whole
 from fedse.config.redaction import RedactSection
+from fedse.config.roles import SHARED
 from fedse.config.storage import StorageSection
 from fedse.errors import ConfigError, StoreError, boundary
+from fedse_serve.roles import block_folders
 from fedse_serve.settings import ServiceSettings, read_settings, settings_file
 
 SITE, RUN, FOLDER = "site.toml", "run.json", "service"
@@ -36,6 +38,8 @@ class Place(NamedTuple):
     """Relative files of the owner begin here."""
     newest: Callable[[], Path | None]
     """The folder of the newest adapter there; None = there is none yet."""
+    roles: tuple[str, ...] = ()
+    """Of the agent; empty = it has none."""
 
     @property
     def template(self) -> str:
@@ -69,7 +73,8 @@ def _site(home: Path) -> Place:
         return kept.folder if kept else None
 
     base, settings = base_path(config.model.base), read_settings(home / SITE)
-    return Place(home / FOLDER, settings, base, config.redact, config.storage, home, newest)
+    own = (settings, base, config.redact, config.storage, home, newest, config.roles.names)
+    return Place(home / FOLDER, *own)
 
 
 def _run(path: Path) -> Place:
@@ -88,12 +93,15 @@ def _run(path: Path) -> Place:
         return folder
 
     base, settings = base_path(config.model.base), _own_settings(path)
-    return Place(path / FOLDER, settings, base, config.redact, config.storage, path, newest)
+    own = (settings, base, config.redact, config.storage, path, newest, config.roles.names)
+    return Place(path / FOLDER, *own)
 
 
 def _adapter(folder: Path, environ: Mapping[str, str]) -> Place:
-    with boundary(StoreError, f"{folder / 'adapter_config.json'}"):
-        facts = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
+    blocks = block_folders(folder)
+    described = (blocks or [folder])[0] / "adapter_config.json"
+    with boundary(StoreError, f"{described}"):
+        facts = json.loads(described.read_text(encoding="utf-8"))
         base = base_path(str(facts["base_model_name_or_path"]), environ)
     return Place(
         folder / FOLDER,
@@ -103,6 +111,7 @@ def _adapter(folder: Path, environ: Mapping[str, str]) -> Place:
         StorageSection(),
         folder,
         lambda: folder,
+        tuple(sorted(role for block in blocks for role in block.name.split(SHARED))),
     )
 
 

@@ -165,7 +165,8 @@ def turn_record(taken: Taken, template: str, encoder: Encoder | None) -> TurnRec
         session=taken.served.session,
         at=taken.at,
         arm=taken.served.arm,
-        adapter=told.adapter,
+        # A role is acted by a part of the adapter, which the engine knows by another name.
+        adapter=taken.served.adapter if taken.asked.role else told.adapter,
         template=template,
         sampling=taken.asked.sampling,
         prompt_ids=told.prompt_ids,

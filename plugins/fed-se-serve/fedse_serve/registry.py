@@ -82,10 +82,7 @@ class Registry:
             if _fault(folder):
                 shutil.rmtree(folder, ignore_errors=True)
                 beside = folder.with_name(f".{digest}")
-                beside.mkdir(exist_ok=True)
-                for part in PARTS:
-                    if part != PARTS[-1] or (source / part).is_file():
-                        shutil.copyfile(source / part, beside / part)
+                _copy(source, beside)
                 beside.rename(folder)
             return self._offer(folder, reason)
 
@@ -172,6 +169,17 @@ def digest_in(folder: Path) -> str:
     return hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest()
 
 
+def _copy(source: Path, target: Path) -> None:
+    """The adapter's files are there; those of each block too, if it has several."""
+    blocks = [one for one in source.iterdir() if (one / WEIGHTS).is_file()]
+    target.mkdir(exist_ok=True)
+    for part in PARTS:
+        if (source / part).is_file() or not (blocks or part == PARTS[-1]):
+            shutil.copyfile(source / part, target / part)
+    for block in blocks:
+        _copy(block, target / block.name)
+
+
 def _fault(folder: Path) -> str:
     """What is wrong with the adapter in a folder that is named by its digest; empty = nothing."""
     try:
@@ -189,6 +197,9 @@ def _sync(folder: Path) -> None:
     """The folder and what is in it are on disk."""
     with boundary(StoreError, f"{folder} cannot be written"):
         for file in folder.iterdir():
+            if file.is_dir():
+                _sync(file)
+                continue
             with file.open("rb") as opened:
                 os.fsync(opened.fileno())
         sync_folder(folder)

@@ -30,6 +30,7 @@ from fedse_serve.place import Place
 from fedse_serve.recorder import RecordingThread
 from fedse_serve.records import Records, open_records
 from fedse_serve.registry import Registry, digest_in
+from fedse_serve.roles import Blocks
 from fedse_serve.serving import Offered, Serving
 from fedse_serve.trial import trial_so_far
 from fedse_serve.verifying import verify_ended
@@ -85,9 +86,10 @@ class Service:
         self.place, self._clock, self._tell = place, clock, tell
         self.records = records_of(place, encoder=encoder, clock=clock, environ=environ)
         self.registry = registry_of(place, clock=clock)
+        self.blocks = Blocks(self._folder_of)
         self.engine = Engine(
             place.settings.engine,
-            self._folder_of,
+            self.blocks.folder,
             key=environ.get(KEY_VARIABLE, ""),
             seconds=TURN_SECONDS,
         )
@@ -112,7 +114,13 @@ class Service:
             sticky=self.place.settings.sticky,
         )
         return Gateway(
-            self.engine, self.recorder, serve, read_keys(self.place.folder), clock=self._clock
+            self.engine,
+            self.recorder,
+            serve,
+            read_keys(self.place.folder),
+            clock=self._clock,
+            roles=self.place.roles,
+            name_of=self.blocks.name,
         )
 
     async def begin(self) -> None:
@@ -160,7 +168,8 @@ class Service:
 
     async def _through_gate(self, adapter: str) -> None:
         """The candidate has passed, or is withdrawn because it does not answer."""
-        answered = await self.engine.tries(adapter, GATE)
+        tried = [await self.engine.tries(name, GATE) for name in self.blocks.names(adapter)]
+        answered = None if None in tried else all(tried)
         if answered:
             why = "it is loaded and answers"
             await self._move(Move(kind="passed", adapter=adapter, reason=why))

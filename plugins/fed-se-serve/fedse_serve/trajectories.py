@@ -5,11 +5,13 @@ begins a new one. Where two turns continue the same one, each has an episode of 
 they have in common is learned in the first of them only.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from fedse.agent.prompt import Encoder
 from fedse.types import Task, Trajectory, Turn
+from fedse_serve.asked import ROLE
 from fedse_serve.rows import StoredFeedback, StoredTurn
 
 MIXED = "mixed"
@@ -32,6 +34,8 @@ def episodes_of(
     turns: Sequence[StoredTurn], *, task: str, success: bool, round: int
 ) -> list[Trajectory]:
     """The episodes of a session that was labelled."""
+    if any(ROLE in turn.sampling for turn in turns):
+        return [_of_roles(turns, task, success=success, round=round)]
     chains, learned, made = _chains(turns), set[int](), list[Trajectory]()
     for number, chain in enumerate(chains):
         own = _without_tokens(chain) if _lacks_tokens(chain) else chain
@@ -41,6 +45,25 @@ def episodes_of(
         policy = adapters.pop() if len(adapters) == 1 else MIXED
         made.append(_episode(steps, named(task, number), policy, success=success, round=round))
     return made
+
+
+def _of_roles(turns: Sequence[StoredTurn], task: str, *, success: bool, round: int) -> Trajectory:
+    """The session as one episode, in which every role has a thread for each of its chains."""
+    learned, threads = set[int](), Counter[str]()
+    steps: list[tuple[int, Turn]] = []
+    for chain in _chains(turns):
+        own = _without_tokens(chain) if _lacks_tokens(chain) else chain
+        role = _role(own[-1])
+        place = {"role": role, "thread": threads[role]}
+        for turn in own:
+            step = _turn(turn, learned=turn.number not in learned)
+            steps.append((turn.number, step.model_copy(update=place)))
+        learned |= {turn.number for turn in chain}
+        threads[role] += 1
+    ordered = [step for _, step in sorted(steps, key=lambda one: one[0])]
+    adapters = {turn.adapter for turn in turns}
+    policy = adapters.pop() if len(adapters) == 1 else MIXED
+    return _episode(ordered, named(task, 0), policy, success=success, round=round)
 
 
 def demonstrations_of(
@@ -108,7 +131,13 @@ def _turn(turn: StoredTurn, *, learned: bool) -> Turn:
         action_ids=turn.sampled_ids,
         learned=learned and turn.learned and not turn.guards.error,
         log_chances=turn.log_probs if _is_plain(turn) else (),
+        role=_role(turn),
     )
+
+
+def _role(turn: StoredTurn) -> str:
+    """The role that acted; empty = the agent has none."""
+    return str(turn.sampling.get(ROLE, ""))
 
 
 def _is_plain(turn: StoredTurn) -> bool:

@@ -13,6 +13,7 @@ from fedse.extend.learning import Course, Loss
 class InTurn(Loss):
     """`train.loss = "in-turn"`: maximum likelihood, one factor per round."""
 
+    roles = True
     # A product or an outer optimiser would move the factor that rests.
     needs: ClassVar[Mapping[str, object]] = {"train.factors": "both", "aggregate.type": "mean"}
 

@@ -29,6 +29,7 @@ class Ranks(Loss):
     """`train.loss = "ranks"`: maximum likelihood, at a site's own rank; saves memory there."""
 
     Options = RanksOptions
+    roles = True
     needs: ClassVar[Mapping[str, object]] = {"aggregate.type": "product"}
 
     def __init__(self, settings: TrainSection) -> None:

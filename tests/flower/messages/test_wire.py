@@ -33,6 +33,7 @@ from fedse.flower.messages.wire import (
     NO_VOTE,
     RAW,
     REPLY,
+    ROLES,
     read_reply,
     read_request,
     reply_content,
@@ -51,6 +52,9 @@ STATS = ClientStats(
 )  # fmt: skip
 REPLIES = {
     "a vote": SiteReply(STATS, bytes(range(200)), client=3),
+    "a vote of several roles": SiteReply(
+        STATS.model_copy(update={"roles": (2.0, 1.0, 0.5, 0.1, 9.0, 0.2)}), b"a", client=3
+    ),
     "no vote": SiteReply(STATS.model_copy(update={"loss": None}), client=0),
     "a fault": SiteReply(ClientStats(), fault=Fault.UNREACHABLE),
 }
@@ -70,7 +74,7 @@ def test_a_request_arrives_as_it_was_sent(adapter: Adapter):
 
 
 def test_every_number_of_the_stats_travels():
-    assert set(INTEGERS) | set(FLOATS) == set(ClientStats.model_fields)
+    assert {*INTEGERS, *FLOATS, ROLES} == set(ClientStats.model_fields)
     assert "loss" in FLOATS
 
 
@@ -120,6 +124,10 @@ HOSTILE = {
     "a count beyond a float": changed(buffered=2**60),
     "a list where a number is": changed(played=[1, 2, 3]),
     "text in numbers": changed(played=[104, 101, 108, 108, 111]),
+    "text in the figures of roles": changed(roles=[104, 101, 108, 108, 111]),
+    "too many figures of roles": changed(roles=[0.5] * 2000),
+    "a figure of a role that is NaN": changed(roles=[math.nan]),
+    "one number for all roles": changed(roles=0.5),
     "loss NaN": changed(loss=math.nan),
     "loss infinite": changed(loss=math.inf),
     "loss a whole number": changed(loss=1),
