@@ -39,6 +39,7 @@ from .config.judging import SplitsSection as SplitsSection
 from .config.privacy import PrivacySection as PrivacySection
 from .config.private_step import StepSection as StepSection
 from .config.redaction import RedactSection as RedactSection
+from .config.roles import RolesSection as RolesSection
 from .config.schedule import ScheduleSection as ScheduleSection
 from .config.schema import BufferSection as BufferSection
 from .config.schema import ClientSection as ClientSection
@@ -79,6 +80,7 @@ from .method.select import Select as Select
 from .method.select import SelectByRecord as SelectByRecord
 from .results.alarms import Alarm as Alarm
 from .results.arms import Arm as Arm
+from .results.best_rounds import BestRound as BestRound
 from .results.compare import ArmResult as ArmResult
 from .results.compare import Comparison as Comparison
 from .results.compare import Contrast as Contrast

@@ -93,4 +93,5 @@ class RoundResult(Record):
     late: LateVotes = ()
     """Of these voters, the vote is one of an earlier round."""
     blocks: VotedBlocks = {}  # noqa: RUF012 (pydantic copies it)
-    """Voter -> the blocks of the adapter that its vote was on, if the adapter has blocks."""
+    """Voter -> the blocks of the adapter that its vote was on, if the adapter has blocks. Empty in
+    a private step, to which all add in all blocks."""

@@ -18,6 +18,7 @@ from fedse.ledger.audits import note_audit
 from fedse.ledger.entries import AuditEntry
 from fedse.results.outcome import committed_round
 from fedse.site.auditing import audit_site
+from fedse.site.local_blocks import with_own_blocks
 from fedse.site.own_adapters import kept_adapter
 from fedse.store.gc import client_databases
 from fedse.store.run_folder import find_run, open_run
@@ -101,7 +102,8 @@ def _audited(
     with closing(site.buffer):
         newest = round or site.buffer.outbox.newest(config.run.name) or 1
         number = min(newest, config.run.last)
-        begun = start or _newest_global(site.spec, config, home)
+        came = start or _newest_global(site.spec, config, home)
+        begun = with_own_blocks(came, site, config, before=number)
 
         def aside(text: str) -> None:
             tell(f"{client}: {text}")

@@ -61,6 +61,17 @@ def audit_site(
 
     With fewer lessons than `least` nothing is computed.
     """
+    probe = _probe_of(site, config)
+    lessons = site.buffer.lessons(config.run.name, round, config.buffer.history)
+    pool = site.prepare(lessons if len(lessons) >= least else [])
+    subject = _subject(current, pool, site, probe, config, round)
+    result = conduct_audit(subject, plan, tell=tell)
+    # Those that are too few to look at are counted all the same.
+    return result if result.attacks else result.model_copy(update={"lessons": len(lessons)})
+
+
+def _probe_of(site: Site, config: Config) -> Probe:
+    """What attacks compute with; a ConfigError where no audit is possible."""
     if site.probe is None:
         raise ConfigError(
             f"{site.client} has no model of its own, so it cannot audit what it sends",
@@ -83,12 +94,7 @@ def audit_site(
             "an audit learns an adapter again, and a private step sends none",
             hint="set every = 0 below [audit] in policy.toml; fedse privacy budget has a bound",
         )
-    lessons = site.buffer.lessons(config.run.name, round, config.buffer.history)
-    pool = site.prepare(lessons if len(lessons) >= least else [])
-    subject = _subject(current, pool, site, site.probe, config, round)
-    result = conduct_audit(subject, plan, tell=tell)
-    # Those that are too few to look at are counted all the same.
-    return result if result.attacks else result.model_copy(update={"lessons": len(lessons)})
+    return site.probe
 
 
 def _subject(

@@ -74,11 +74,7 @@ class Trainer:
             remembered=REMEMBERED,
         )
         if self.place.processes > 1:
-            if course.private:
-                raise TrainError(
-                    f"a private fit takes one process, trainer.processes is {self.place.processes}",
-                    hint="--set trainer.processes=1",
-                )
+            _require_open(course, self.place)
             order = self._order(start.spec, kept, settings, context, seed, course)
             return fit_in_processes(order, start, moments=course.moments, beat=self._beat)
         trained = loss.enters(start, course)
@@ -92,10 +88,9 @@ class Trainer:
             steps, moments = self._train(model, trained.spec, kept, *own)
         last = steps[-settings.steps_of_last_pass(lessons=len(kept), steps=len(steps)) :]
         made = loss.leaves(read_adapter(model, trained.spec), start)
-        fitted = _fitted(made, steps, last, moments)
-        if told and share.processes == 1:
-            return fitted._replace(roles=told.figures(last=len(last)))
-        return fitted
+        # One process of several knows its own share of the roles' gradients only.
+        roles = told.figures(last=len(last)) if told and share.processes == 1 else {}
+        return _fitted(made, steps, last, moments)._replace(roles=roles)
 
     def _train(
         self,
@@ -162,6 +157,14 @@ class Trainer:
         device, precision = self.place.device, self.place.precision
         base = load_base(self.path, device=device, precision=precision)
         return adapted(base, spec or self.spec)
+
+
+def _require_open(course: Course, place: TrainerSection) -> None:
+    if course.private:
+        raise TrainError(
+            f"a private fit takes one process, trainer.processes is {place.processes}",
+            hint="--set trainer.processes=1",
+        )
 
 
 def _fitted(

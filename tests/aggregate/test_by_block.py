@@ -13,7 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedse.aggregate.drift import drift_of
-from fedse.aggregate.factors import layout_of, narrowed, travelling_spec, vote_bytes
+from fedse.aggregate.factors import (
+    as_it_leaves,
+    layout_of,
+    narrowed,
+    travelling_spec,
+    vote_bytes,
+    with_resting_factor,
+)
 from fedse.aggregate.validate import require_layout
 from fedse.blocks import block_adapter, in_blocks, span_of
 from fedse.config.schema import Config
@@ -169,3 +176,12 @@ def test_the_error_of_merging_factors_is_that_of_who_voted():
     both = dict.fromkeys(votes, ROLES)
     assert drift_of(CURRENT, CURRENT, votes, alone).merge_error == pytest.approx(0, abs=1e-6)
     assert drift_of(CURRENT, CURRENT, votes, both).merge_error > 0.1
+
+
+@given(blocks=acting)
+def test_what_others_learn_of_a_trained_adapter_is_what_its_vote_has(blocks: tuple[str, ...]):
+    clients = [{"name": "a", "env": "coin", "roles": blocks}, {"name": "b", "env": "coin"}]
+    settings = config(clients=clients, roles=roles())
+    sent = vote_bytes(vote_of("a"), settings, "a")
+    whole = with_resting_factor(sent, layout_of(sent, SPEC), CURRENT)
+    assert as_it_leaves(vote_of("a"), CURRENT, settings, "a").to_bytes() == whole

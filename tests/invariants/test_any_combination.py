@@ -15,7 +15,7 @@ needs("cryptography", "Crypto", "dp_accounting")
 
 from fedse.committed import RoundResult
 from tests.conftest import MEMORY, holds_test_folders
-from tests.toys.disturbed import ROUNDS, Scene, Stopped, charges, play, scenes
+from tests.toys.disturbed import ROUNDS, Scene, Stopped, charges, local_blocks, play, scenes
 
 CASES = 50
 """Drawn cases of one test; the first two laws have ten tests, which several processes can share."""
@@ -55,8 +55,9 @@ def test_no_disturbance_freezes_a_run_and_no_stop_changes_it(shard: int):
             again = play(Path(folder, "cut"), scene)
             assert again.adapter == whole.adapter, whole.events[stop]
             assert outcomes(again.results) == outcomes(whole.results), whole.events[stop]
-            spent = [charges(Path(folder, name), scene.config) for name in ("whole", "cut")]
-            assert spent[0] == spent[1], whole.events[stop]
+            for kept in (charges, local_blocks):
+                at_sites = [kept(Path(folder, name), scene.config) for name in ("whole", "cut")]
+                assert at_sites[0] == at_sites[1], whole.events[stop]
 
     drawn(shard, law, scenes(), st.integers(0, 10**6))
 

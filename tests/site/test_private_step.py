@@ -18,6 +18,7 @@ needs("cryptography", "Crypto", "dp_accounting")
 from fedse.adapters.base import initial_adapter
 from fedse.aggregate.factors import request_bytes
 from fedse.audit.conduct import AuditPlan
+from fedse.blocks import in_blocks, span_of
 from fedse.config.methods import with_settings
 from fedse.config.schema import Config
 from fedse.course import GradientSum
@@ -319,3 +320,32 @@ def test_wherever_it_is_killed_one_round_has_one_vector_and_one_charge(tmp_path:
     with closing(opened(home).buffer) as buffer:
         assert [one.round for one in buffer.outbox.privacy.charges()] == [1, 2, 3]
     assert [len(sent) for sent in left(home)] == [1, 1, 1]
+
+
+def test_a_site_adds_no_gradient_where_it_has_no_role_but_its_noise(homes: Path):
+    """With and without the role it adds the same elsewhere, and nothing leaves out its noise."""
+    spec, seen = in_blocks(SPEC, ("act", "plan")), {}
+    roles = {"names": ["act", "plan"], "policy": "isolated"}
+    for acting in (("act",), ("act", "plan")):
+        clients = [{"name": name, "env": "fedse.testing:CoinWorld"} for name in NAMES]
+        clients[0] |= {"roles": acting}
+        everybody = [*clients, {**clients[1], "name": "d"}]
+        given = {**CONFIG.model_dump(), "roles": roles, "clients": everybody}
+        config = Config.model_validate(given)
+        begun = toy_adapter(spec, 1)
+        named = {"spec": spec.identity, "adapter": begun.digest}
+        question = question_for(1, config).model_copy(update=named)
+        home = homes / "-".join(acting)
+        introduce(config, homes, {"a": home})
+        with watched() as watch, closing((site := open_site_of(config, home)).buffer):
+            assert serve(question, begun.to_bytes(), site, config, emit=silent).adapter
+        seen[acting] = watch.totals[0].copy()
+    act, plan = (span_of(spec, block) for block in ("act", "plan"))
+    one, both = seen[("act",)], seen[("act", "plan")]
+    assert np.array_equal(one[act], both[act])
+    assert both[plan].any()
+    assert not one[plan].any()
+
+
+def open_site_of(config: Config, home: Path) -> Site:
+    return open_toy_site(config, "a", home, clock=time.time)

@@ -27,6 +27,7 @@ from fedse.method.site import Site
 from fedse.privacy.accountant import Charge
 from fedse.protocol import KINDS, Ask, Delivery, Kind, Question
 from fedse.site.private_training import PrivateTraining
+from fedse.store.buffer import Buffer
 from fedse.store.late_replies import keep_late
 from fedse.store.next_round import ask_to_stop
 from fedse.store.run import Run
@@ -245,4 +246,13 @@ def charges(path: Path, config: Config) -> dict[str, list[Charge]]:
         site = open_toy_site(config, name, path / "clients" / name, clock=lambda: 0.0)
         with closing(site.buffer) as buffer:
             found[name] = buffer.outbox.privacy.charges()
+    return found
+
+
+def local_blocks(path: Path, config: Config) -> dict[str, dict[str, bytes]]:
+    """What every site has of its own blocks of the adapter."""
+    found = {}
+    for name in config.members:
+        with closing(Buffer(path / "clients" / name / "buffer.db")) as buffer:
+            found[name] = buffer.outbox.local.newest(config.run.name)
     return found

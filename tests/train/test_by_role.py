@@ -1,5 +1,6 @@
 """Learning of several roles: what weighs how much, and which block learns from whom."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from fedse.train.by_role import (
 )
 from fedse.train.lora import load_adapter, trainer_for
 from fedse.train.optimise import Share, batch_loss
+from fedse.train.order import FitFolder, FitOrder
 from fedse.train.probe import AdapterProbe, read_gradient
 from fedse.train.role_loss import RoleLikelihood
 from fedse.train.step_gradient import step_gradient
@@ -96,7 +98,7 @@ def fit(lessons: list[Trajectory], roles: RolesSection, **options: Any):
     spec = in_blocks(SPEC, roles.blocks)
     own = {"start": start(spec), "settings": SETTINGS, "context": 512, "seed": 1}
     own |= {"course": Course(), **options}
-    trainer = trainer_for(PATH, SPEC, PLACE)
+    trainer = trainer_for(PATH, SPEC, own.pop("place", PLACE))
     begun = own.pop("start")
     return fit_by_role(trainer.fit, begun, lessons, roles=roles, **own)
 
@@ -255,3 +257,31 @@ def test_the_probe_reads_each_conversation_by_itself():
 
 def test_conversations_keep_their_order():
     assert [one.role for one in conversations_of(BOTH)] == [*TWO]
+
+
+def test_an_order_and_its_result_keep_the_roles(tmp_path: Path):
+    (lesson,) = role_lessons([BOTH], TWO, RoleWeights(512, balance=True))
+    order = FitOrder(
+        base=PATH,
+        spec=SPEC,
+        place=PLACE,
+        settings=SETTINGS,
+        context=512,
+        seed=1,
+        lessons=(lesson,),
+    )
+    folder = FitFolder(tmp_path)
+    folder.write_order(order, start())
+    assert folder.read_order()[0].lessons == (lesson,)
+    made = fit([BOTH], SHARED)
+    folder.write_fitted(made)
+    assert folder.read_fitted(SPEC).roles == made.roles
+    assert made.roles.keys() == {*TWO}
+
+
+@pytest.mark.slow
+def test_processes_that_train_together_tell_conversations_apart():
+    place = TrainerSection(processes=2)
+    made = fit([BOTH, episode(turn("worker", 0, 7), number=1)], SHARED, place=place)
+    alone = fit([BOTH, episode(turn("worker", 0, 7), number=1)], SHARED)
+    assert np.allclose(made.adapter.vector, alone.adapter.vector, atol=1e-4)
