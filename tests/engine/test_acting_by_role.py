@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.needs import needs
@@ -16,7 +17,6 @@ from fedse.config.file import parse_config
 from fedse.config.schema import Config
 from fedse.site.acting import engine_of
 from fedse.types import Adapter
-from tests.agent.test_hf import adapter
 from tests.engine.conftest import Connect, small_server
 
 ROLES = ("critic", "planner", "worker")
@@ -44,7 +44,11 @@ def config(engine: str = "") -> Config:
 def whole(first: int) -> Adapter:
     """Every block moves in a way of its own."""
     start = initial_adapter(spec_of(config()), seed=first)
-    moved = {role: 10 * adapter(first + place).vector for place, role in enumerate(ROLES)}
+    moved = {}
+    for place, role in enumerate(ROLES):
+        own = block_adapter(start, role).vector
+        step = np.random.default_rng(first + place).standard_normal(own.size)
+        moved[role] = (own + 0.1 * step).astype(np.float32)
     return with_blocks(start, moved)
 
 
