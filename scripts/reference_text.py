@@ -80,7 +80,11 @@ SUBJECTS = {
 }
 
 # Fields that are spread with `**` in a call that emits an event.
-SPREAD = {"delivery.stats.model_dump()": [*ClientStats.model_fields]}
+SPREAD = {
+    "delivery.stats.model_dump(exclude={'roles'})": [
+        name for name in ClientStats.model_fields if name != "roles"
+    ]
+}
 
 # Those of them whose name says all, so that the code has no docstring for them.
 COUNTS = {
