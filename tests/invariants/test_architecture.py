@@ -75,7 +75,7 @@ ALLOWED = {
     "jsonschema": ("fedse_agents.offer",),
     "referencing": ("fedse_agents.offer",),
     "llguidance": ("agent.shape",),
-    "starlette": ("fedse_agents",),
+    "starlette": ("fedse_agents", "flower.patches.one_task"),
     "uvicorn": ("fedse_agents",),
     "cyclopts": (
         "cli",
@@ -234,6 +234,7 @@ CATCHERS = {
     "drivers.workers": "kills the workers, then raises again",
     "federation.folder": "removes the half-made folder, then raises again",
     "fedse_agents.batch_queue": "refuses those who wait, then raises again",
+    "fedse_agents.endpoint": "nobody waits for the question any more, then raises again",
     "envs.conformance.check": "whatever an environment raises is a failed check",
     "envs.conformance.promises": "as above, for one promise",
     "envs.conformance.subject": "as above, for the episodes several promises share",

@@ -57,7 +57,7 @@ def play_program(
     if not isinstance(program, Program):
         raise EnvError(f"expected the environment program, got {program.name!r}")
     episodes = Episodes(games, max_turns=max_turns or program.max_turns, roles=roles)
-    desk, reported, step = BatchQueue(batch=batch), 0, max(1, len(games) // PROGRESS_REPORTS)
+    desk, told, step = BatchQueue(batch=batch), 0, max(1, len(games) // PROGRESS_REPORTS)
     with listening(episodes, desk, encoder, shapes=keeps_shapes(policy)) as at:
         crew = _Crew(program, episodes, at)
         try:
@@ -70,10 +70,9 @@ def play_program(
                     patience=LOOK,
                     expected=lambda: len(episodes.playing()),
                 )
-                ended = episodes.ended()
-                if len(ended) - reported >= step:
-                    reported = len(ended)
-                    progress(reported, sum(episode.outcome == "success" for episode in ended))
+                if len(ended := episodes.ended()) - told >= step:
+                    told = len(ended)
+                    progress(told, sum(episode.outcome == "success" for episode in ended))
         finally:
             crew.end()
     played = episodes.trajectories(policy=policy.name, round=round)
