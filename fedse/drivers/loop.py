@@ -21,6 +21,7 @@ from fedse.ledger.record import note_end, note_round, run_ledger
 from fedse.ledger.writing import Ledger
 from fedse.protocol import Ask
 from fedse.results.alarms import course_alarms, round_alarms
+from fedse.results.role_alarms import LOOKED_BACK
 from fedse.results.role_course import validations_of
 from fedse.store.retention import keep_newest_rounds
 from fedse.store.run import Run
@@ -124,7 +125,8 @@ def _summary(result: RoundResult) -> dict[str, int | float | str]:
 def _raise_alarms(run: Run, result: RoundResult) -> None:
     alarms = round_alarms(result, run.config)
     if run.config.roles.names:
-        alarms += course_alarms([*run.results()], run.config, validations_of(run))
+        results = [*run.recent(LOOKED_BACK)]
+        alarms += course_alarms(results, run.config, validations_of(run, results))
     for name, text, then in alarms:
         run.emit("alarm.raised", round=result.index, alarm=name, text=text, next=then)
 

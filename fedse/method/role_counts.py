@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from fedse.config.roles import RolesSection
 from fedse.method.select import ROLE_SUCCESS
 from fedse.role_figures import RoleFit, RoleStats, flat
 from fedse.types import Fitted, Trajectory
@@ -10,13 +11,18 @@ NOTHING = RoleFit(0.0, 0.0, 0)
 
 
 def count_roles(
-    played: Sequence[Trajectory], fitted: Fitted | None, names: Sequence[str]
+    played: Sequence[Trajectory], fitted: Fitted | None, roles: RolesSection
 ) -> dict[str, tuple[float, ...]]:
-    """The figures of the roles in their order; nothing for an agent without roles."""
-    if not names:
+    """The figures of the roles in their order; nothing for an agent without roles.
+
+    Of a role whose block stays at home nothing is told of what it learned.
+    """
+    if not roles.names:
         return {}
     fits: Mapping[str, RoleFit] = fitted.roles if fitted else {}
-    return {"roles": flat([_figures(played, role, fits.get(role, NOTHING)) for role in names])}
+    told = {role: fit for role, fit in fits.items() if role not in roles.local}
+    own = [_figures(played, role, told.get(role, NOTHING)) for role in roles.names]
+    return {"roles": flat(own)}
 
 
 def has_succeeded(game: Trajectory, role: str) -> bool:

@@ -53,7 +53,7 @@ def client_round(
     }
     counted = count_episodes(played, new_tokens=config.rollout.new_tokens)
     compared = count_groups(played) if loss_in(config, round).fresh else {}
-    acted = count_roles(played, fitted, config.roles.names)
+    acted = count_roles(played, fitted, config.roles)
     stats = counted.model_copy(update={**learned, **compared, **acted})
     return ClientUpdate(stats, fitted.adapter if fitted else None)
 

@@ -99,7 +99,7 @@ def read_facts(path: Path, *, clock: Callable[[], float]) -> RunFacts:
             results=tuple(run.results()),
             evals={index: evals for index, evals in evals_by_round.items() if rates(evals)},
             audits=last_audits(path),
-            validations=validations_of(run),
+            validations=validations_of(run, run.results()),
         )
 
 

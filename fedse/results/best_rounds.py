@@ -25,7 +25,8 @@ class BestRound(NamedTuple):
 def best_rounds(run: Run) -> Mapping[str, BestRound]:
     """Block -> the round after which it did best, of equal ones the latest; empty without blocks,
     and for blocks that no validation game was played with."""
-    results, validations = [*run.results()], validations_of(run)
+    results = [*run.results()]
+    validations = validations_of(run, results)
     if not any(validations.values()):
         return {}
     courses = block_course(results, run.config, validations)

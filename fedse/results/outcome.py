@@ -131,7 +131,7 @@ def result_of(run: Run) -> RunResult:
         success=measured,
         places={place: found for place in PLACES if (found := rates(newest, place))},
         best_rounds=best_rounds(run),
-        validations=validations_of(run),
+        validations=validations_of(run, rounds),
     )
 
 

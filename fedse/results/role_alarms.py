@@ -14,6 +14,8 @@ from fedse.stats.rates import Rate, change, micro
 
 MOST_OF_ALL = 0.8
 """From this share of the gradient on, a role counts as the one that decides."""
+LOOKED_BACK = 100
+"""Rounds, so that an alarm costs the same after thousands of them."""
 LATE = 3
 """Rounds that are looked at together, so that one bad round is no alarm."""
 
@@ -32,6 +34,7 @@ def role_alarms(
     """The alarms that hold after the last of these rounds; none for an agent without roles."""
     if len(config.roles.names) < 2:
         return []
+    results = results[-LOOKED_BACK:]
     if config.roles.blocks:
         courses = block_course(results, config, validations)
         known = any(validations.values())

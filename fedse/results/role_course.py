@@ -1,6 +1,6 @@
 """How it went for every role from round to round, all clients together."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from fedse.committed import RoundResult
@@ -13,11 +13,11 @@ Validations = Mapping[str, Mapping[str, tuple[int, int]]]
 """Digest of an adapter -> client -> validation games won and played with it."""
 
 
-def validations_of(run: Run) -> Validations:
-    """Those of all rounds; none for an agent without roles."""
+def validations_of(run: Run, results: Iterable[RoundResult]) -> Validations:
+    """Those of the adapters of these rounds; none for an agent without roles."""
     if not run.config.roles.names:
         return {}
-    return {one.after: run.validations(one.after) for one in run.results()}
+    return {one.after: run.validations(one.after) for one in results}
 
 
 class RoleRound(NamedTuple):

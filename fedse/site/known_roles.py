@@ -24,5 +24,5 @@ def require_roles(env: Env, config: Config, client: ClientSection) -> None:
         raise ConfigError(
             f"environment {env.name!r} of {client.name} has the role {unknown[0]!r}, which "
             f"{where} does not have{did_you_mean(unknown[0], named)}",
-            hint=f"set roles.names to {found}",
+            hint=f"set {where.partition(' ')[0]} to {found}",
         )
