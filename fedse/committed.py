@@ -42,6 +42,23 @@ LateVotes = Annotated[tuple[LateVote, ...], Field(exclude_if=not_)]
 """Written only where there are some, so that earlier releases can read the rest."""
 
 
+class RegionVotes(Record):
+    """The votes that a region has added up, as the coordinator above has counted them."""
+
+    region: str
+    sites: tuple[str, ...]
+    """Whose votes they are, by the region's word; the region signed the list."""
+    sum: str
+    """Digest of the sum, as in the region's own ledger."""
+    line: str
+    """Hash of the region's signed line about it, in the region's own ledger."""
+    bytes_up: int
+
+
+RegionalVotes = Annotated[tuple[RegionVotes, ...], Field(exclude_if=not_)]
+"""Written only where there are regions."""
+
+
 class Drift(Record):
     """How the voters' updates compare with the merged one; the server computes every number."""
 
@@ -89,3 +106,5 @@ class RoundResult(Record):
     """Digests of what the aggregator remembers after this round."""
     late: LateVotes = ()
     """Of these voters, the vote is one of an earlier round."""
+    regions: RegionalVotes = ()
+    """These voters are regions, each with the votes of its sites."""

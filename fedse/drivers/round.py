@@ -108,9 +108,11 @@ class OpenRound:
             absent=tuple(sorted({*self.expected} - named)),
             stats={client: answer.stats for client, answer in self.answers.items()},
             bytes_down=travelling * (len(self.asked) - revoked),
-            bytes_up=travelling * len(merged.voters),
+            bytes_up=travelling * (len(merged.voters) - len(merged.regions))
+            + sum(one.bytes_up for one in merged.regions),
             seconds=0.0,
             drift=drift_of(self.current, merged.adapter, votes) if votes else None,
             gate=self.gate,
             late=tuple(one.late for one in counted if one.late),
+            regions=merged.regions,
         )

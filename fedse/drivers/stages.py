@@ -15,6 +15,7 @@ from fedse.drivers.collecting import announce, collect_keys, collect_votes
 from fedse.drivers.gating import gate
 from fedse.drivers.late_votes import join_late
 from fedse.drivers.merging import merge_votes
+from fedse.drivers.regions import collect_with_regions, merge_with_regions
 from fedse.drivers.round import OpenRound
 from fedse.method.site import Merged
 from fedse.protocol import Delivery
@@ -35,6 +36,8 @@ def stages_of(config: Config) -> tuple[Stage, ...]:
         from fedse.drivers.secure_merge import in_secret
 
         collect, merge = collect_keys, in_secret(stepped if config.step.on else mean_of)
+    if config.aggregate.regions:
+        collect, merge = collect_with_regions, merge_with_regions
     joined = (join_late,) if config.aggregate.late else ()
     return (quarantine, collect, *joined, merge, bound, decide, record_evaluations)
 

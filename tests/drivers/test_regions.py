@@ -1,0 +1,189 @@
+"""Regions: whatever the partition, the adapter is that of one coordinator; a liar loses its own."""
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedse.aggregate.exact import Planes
+from fedse.aggregate.merge import Vote
+from fedse.aggregate.region_report import RegionReport, report_to_bytes, with_line, without_line
+from fedse.committed import RoundResult
+from fedse.config.schema import Config
+from fedse.drivers import region as region_module
+from fedse.drivers.local import InProcess
+from fedse.drivers.loop import federate
+from fedse.ledger.verifying import ledgers_in, verify_ledger
+from fedse.protocol import Question, SiteReply
+from fedse.store.run import Run
+from fedse.testing import open_toy_site
+from fedse.types import Adapter, ClientStats
+from tests.needs import needs
+from tests.toys.federation import NAMES, SPEC
+from tests.toys.regions import Partition, Tree, above_config, clock
+
+needs("cryptography")
+
+PARTITIONS: dict[str, Partition] = {
+    "two regions": {"north": NAMES[:2], "south": NAMES[2:]},
+    "three regions": {"north": NAMES[:1], "west": NAMES[1:3], "south": NAMES[3:]},
+    "one region": {"all": NAMES},
+    "a region and sites": {"north": NAMES[:3], "": NAMES[3:]},
+}
+
+
+def one_coordinator(path: Path, config: Config) -> list[RoundResult]:
+    """What all sites come to without any region."""
+    sites = [{"name": name, "env": "fedse.testing:CoinWorld"} for name in NAMES]
+    rules = {**config.aggregate.model_dump(), "regions": {}}
+    flat = Config.model_validate({**config.model_dump(), "aggregate": rules, "clients": sites})
+    with (
+        closing(Run(path, flat, SPEC, clock=clock)) as run,
+        closing(InProcess(run, clock, open_toy_site)) as ask,
+    ):
+        federate(run, ask, clock=clock)
+        return list(run.results())
+
+
+@pytest.mark.parametrize("partition", PARTITIONS.values(), ids=PARTITIONS)
+@pytest.mark.parametrize(
+    "rule",
+    [{"clip": "none"}, {"clip": "median"}, {"clip": "median", "type": "weighted", "step": 2.0}],
+    ids=["none", "median", "weighted"],
+)
+def test_any_partition_gives_the_digest_of_one_coordinator(
+    tmp_path: Path, partition: Partition, rule: dict[str, object]
+):
+    config = above_config(partition, **rule)
+    whole = one_coordinator(tmp_path / "flat", config)
+    results = Tree(tmp_path, config, partition).run()
+    assert [one.after for one in results] == [one.after for one in whole]
+    counted = {site for one in results[-1].regions for site in one.sites}
+    assert counted | {*partition.get("", ())} == {*NAMES}
+    evaluated = sum(one.eval_played for one in results[-1].stats.values())
+    assert evaluated == sum(one.eval_played for one in whole[-1].stats.values())
+
+
+@pytest.mark.parametrize("episodes", [0, 4], ids=["told", "measured"])
+def test_every_ledger_verifies_and_names_every_vote(tmp_path: Path, episodes: int):
+    partition = PARTITIONS["two regions"]
+    results = Tree(tmp_path, above_config(partition, episodes=episodes), partition).run()
+    paths = [p for one in ("root", "north/run", "south/run") for p in ledgers_in(tmp_path / one)]
+    paths += [p for region in ("north", "south") for p in ledgers_in(tmp_path / region / "above")]
+    verdicts = {path: verify_ledger(path) for path in paths}
+    assert [(path, one.finding) for path, one in verdicts.items() if one.finding] == []
+    for region in ("north", "south"):
+        with Run(tmp_path / region / "run", above_config(partition), SPEC, clock=clock) as below:
+            own = list(below.results())
+        assert [one.after for one in own] == [one.after for one in results]
+        signed = verdicts[tmp_path / region / "above" / "ledger.jsonl"].entries
+        assert len(signed) == 1 + len(results), "the question that came again has no second line"
+        for result, line in zip(results, signed[1:], strict=True):
+            (votes,) = [one for one in result.regions if one.region == region]
+            assert (votes.line, votes.sum, votes.sites) == (
+                line.hash,
+                line.facts["sum"],
+                tuple(partition[region]),
+            )
+
+
+Lie = Callable[[Question, SiteReply], SiteReply]
+
+
+def tampered(change: Callable[[np.ndarray], None]) -> Lie:
+    def lie(question: Question, reply: SiteReply) -> SiteReply:
+        if question.kind != "sum" or not reply.adapter:
+            return reply
+        line, total = without_line(reply.adapter)
+        numbers = np.frombuffer(total, "<f8").copy()
+        change(numbers)
+        return reply._replace(adapter=with_line(line, numbers.tobytes()))
+
+    return lie
+
+
+def reported(change: Callable[[RegionReport], RegionReport]) -> Lie:
+    def lie(question: Question, reply: SiteReply) -> SiteReply:
+        if question.kind != "train" or not reply.adapter:
+            return reply
+        told = RegionReport.model_validate_json(reply.adapter)
+        return reply._replace(adapter=report_to_bytes(change(told)))
+
+    return lie
+
+
+def more_votes(told: RegionReport) -> RegionReport:
+    last = told.votes[-1]
+    more = [last.model_copy(update={"client": f"z{i}"}) for i in range(9)]
+    return told.model_copy(update={"votes": (*told.votes, *more)})
+
+
+def twice(told: RegionReport) -> RegionReport:
+    return told.model_copy(update={"votes": (*told.votes[:1], *told.votes[:1])})
+
+
+def one_fewer(told: RegionReport) -> RegionReport:
+    return told.model_copy(update={"votes": told.votes[:1]})
+
+
+def other_key(told: RegionReport) -> RegionReport:
+    return told.model_copy(update={"key": "ab" * 32})
+
+
+def is_late(question: Question, reply: SiteReply) -> SiteReply:
+    return SiteReply(ClientStats()) if question.kind == "sum" else reply
+
+
+LIES: dict[str, tuple[Lie, str]] = {
+    "another sum": (tampered(lambda numbers: numbers.__iadd__(1e-3)), "signed another sum"),
+    "more votes": (reported(more_votes), "aggregate.regions allows it 2"),
+    "one twice": (reported(twice), "names a site twice"),
+    "fewer votes": (reported(one_fewer), "signed another sum"),
+    "another key": (reported(other_key), "not signed with its key"),
+    "away": (is_late, "left before its sum arrived"),
+    "text": (lambda q, r: r._replace(adapter=b"ward 7") if q.trains else r, "cannot be read"),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_liar_loses_its_own_votes_and_is_named(tmp_path: Path, lie: str):
+    """The result is the one without that region, bit for bit."""
+    tell, reason = LIES[lie]
+    partition = PARTITIONS["two regions"]
+    config = above_config(partition, strikes=0)
+
+    def between(region: str, question: Question, reply: SiteReply) -> SiteReply | None:
+        return tell(question, reply) if region == "north" else reply
+
+    def absent(region: str, question: Question, reply: SiteReply) -> SiteReply | None:
+        return None if region == "north" else reply
+
+    results = Tree(tmp_path / "lie", config, partition).run(between)
+    without = Tree(tmp_path / "without", config, partition).run(absent)
+    assert [one.after for one in results] == [one.after for one in without]
+    for result in results:
+        (named,) = result.excluded
+        assert named.client == "north"
+        assert reason in named.reason
+        assert result.voters == ("south",)
+
+
+def test_a_region_that_signs_its_lie_has_the_influence_of_its_sites_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    partition = PARTITIONS["two regions"]
+    config = above_config(partition, strikes=0)
+    honest = region_module.regional_sum
+
+    def far(current: Adapter, votes: Sequence[Vote], **rules: Any) -> Planes:
+        planes = honest(current, votes, **rules)
+        return [planes[0] + 1.0, *planes[1:]] if len(votes) == 2 else planes
+
+    monkeypatch.setattr(region_module, "regional_sum", far)
+    for result in Tree(tmp_path, config, partition).run():
+        (named,) = result.excluded
+        assert (named.client, named.kind) == ("north", "rejected")
+        assert "no vote may be farther than" in named.reason
