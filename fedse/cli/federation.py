@@ -23,6 +23,7 @@ from fedse.cli.federation_options import HERE, Folder, SiteName, opened, require
 from fedse.cli.federation_status import status
 from fedse.cli.federation_view import fresh_view
 from fedse.cli.phrases import counted
+from fedse.cli.region import AboveOption, region_made, require_pair
 from fedse.cli.result import print_result
 from fedse.cli.run import Metrics, Set, watched
 from fedse.config.file import experiment_text, load_config
@@ -53,10 +54,16 @@ def create(
     spare: Annotated[
         int, Parameter(help="Places for sites that are not known yet: spare-1, spare-2, ...")
     ] = 0,
+    above: AboveOption = None,
+    fingerprint: Annotated[
+        str, Parameter(help="With --above: fingerprint of that coordinator's key, as read to you.")
+    ] = "",
     set_: Set = [],  # noqa: B006  only read
 ) -> None:
     """Create keys, certificate, list of sites, run and nginx configuration; nothing is started.
 
+    With --above it is a region: a member of the federation that invited it, and a coordinator of
+    its own sites, of whose votes only the sum goes up. Its file needs [[clients]] alone.
     Example: fedse federation create my.toml --out federation --host fed.example.org
     """
     require_flower()
@@ -64,6 +71,7 @@ def create(
     from fedse.federation.spare import with_spare_places
     from fedse.flower.messages.bundle import own_digest
 
+    require_pair(above, fingerprint)
     settings, now = with_spare_places(load_config(config, set_), spare), datetime.now(UTC)
     card = folder.Card(
         name=settings.run.name,
@@ -73,10 +81,15 @@ def create(
         bundle=own_digest(),
         fingerprint="",
     )
-    given = experiment_text(config)
-    made = folder.create(out, settings, given=given, card=card, now=now, clock=time.time)
+    if above:
+        made = region_made(out, above, fingerprint, settings, card=card, now=now)
+    else:
+        given = experiment_text(config)
+        made = folder.create(out, settings, given=given, card=card, now=now, clock=time.time)
     print(f"federation   {made.card.name}, {_sites(len(settings.clients), spare)}, {out}")
     print(f"fingerprint  {made.card.fingerprint}  (read it to the sites over the phone)")
+    if above:
+        print(f"send         {out}/above/enrolment.json to the coordinator above")
     print(f"next         fedse federation invite {settings.clients[0].name} --dir {out}")
 
 
