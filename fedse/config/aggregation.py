@@ -53,6 +53,10 @@ class AggregateSection(Section):
     `{ north = 5 }`. A region adds up its sites' votes and sends their signed sum
     (docs/adr/0057)."""
 
+    secure_members: Annotated[int, Field(ge=0)] = 0
+    """With `secure`: the most updates that are ever added up; 0 = as many as there are members. The
+    sites of a region have here how many all regions may speak for."""
+
     @property
     def server_sees(self) -> Literal["sum", "adapters"]:
         """What the server learns of the sites' updates: all of them, or only their sum."""

@@ -65,7 +65,8 @@ def least_in_sum(members: int) -> int:
 def _secure(config: ParsedConfig) -> dict[str, bool]:
     """What needs single updates cannot be had where the server sees only their sum."""
     rules, needs = config.aggregate, "aggregate.secure needs"
-    needed = least_in_sum(len(config.clients))
+    # With regions each of them is a sum of its own.
+    needed = 0 if rules.regions else least_in_sum(len(config.clients))
     return {
         f'{needs} aggregate.type = "mean"': rules.type != "mean",
         f'{needs} aggregate.clip = "none": members shorten their own updates to '
@@ -77,6 +78,9 @@ def _secure(config: ParsedConfig) -> dict[str, bool]:
         f"{needs} buffer.pooled = false": config.buffer.pooled,
         f"{needs} all clients from round 1 on": any(one.joins > 1 for one in config.clients),
         f"{needs} {needed} clients or more": len(config.clients) < needed,
+        f"{needs} aggregate.secure_members of {len(config.clients)} or more, or 0": 0
+        < rules.secure_members
+        < len(config.clients),
     }
 
 
@@ -135,7 +139,8 @@ def _regional(config: ParsedConfig) -> dict[str, bool]:
         > 0,
         f"{needs} buffer.pooled = false": config.buffer.pooled,
         f'{needs} train.factors = "both"': config.train.factors != "both",
-        f"{needs} aggregate.secure = false here": rules.secure,
+        f"{needs} aggregate.secure = false, or nothing but regions: a site beside them is in no "
+        "sum": rules.secure and len(rules.regions) < len(config.clients),
         f"{needs} step.units = 0: the noise of a step is shared by all who are in one sum, and a "
         "region's own sum would have its part of it only": config.step.on,
     }

@@ -14,9 +14,15 @@ def region_config(above: Config, clients: Sequence[ClientSection]) -> Config:
     What decides on an adapter is decided above; here no number of answers is too small.
     """
     limits = above.aggregate
-    aggregate = limits.model_copy(
-        update={"regions": {}, "min_clients": 1, "deadline": DEADLINE_SHARE * limits.deadline}
-    )
+    changes: dict[str, object] = {
+        "regions": {},
+        "min_clients": 1,
+        "deadline": DEADLINE_SHARE * limits.deadline,
+    }
+    if limits.secure:
+        # So that the sums of all regions are on one grid, which holds their sum.
+        changes["secure_members"] = sum(limits.regions.values())
+    aggregate = limits.model_copy(update=changes)
     inside = above.model_copy(update={"aggregate": aggregate, "clients": tuple(clients)})
     # Checked as a file would be.
     return Config.model_validate(inside.model_dump())

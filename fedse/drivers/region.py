@@ -8,44 +8,35 @@ durable before it leaves, so that whoever asks again gets the same bytes.
 """
 
 import time
-from dataclasses import replace
-from functools import partial, reduce
 from pathlib import Path
 from typing import NamedTuple
 
 from pydantic import ValidationError
 
 from fedse.adapters.base import initial_adapter
-from fedse.aggregate.merge import Vote, checked_vote
 from fedse.aggregate.quarantine import WINDOW, strike_history
 from fedse.aggregate.region_report import (
     RegionReport,
-    ReportedVote,
     SumRequest,
     added_up,
     report_to_bytes,
     with_line,
 )
-from fedse.aggregate.regional import regional_sum, sum_to_bytes
-from fedse.aggregate.validate import cap_lessons, load_checked, parse_adapter
-from fedse.committed import Exclusion, RoundResult
+from fedse.aggregate.validate import parse_adapter
 from fedse.config.schema import Config
-from fedse.drivers.collecting import collect_votes, inbox
 from fedse.drivers.loop import commit_round, measure_last, with_pardons
+from fedse.drivers.region_votes import ask_sites, sum_of, unheard
 from fedse.drivers.round import OpenRound
-from fedse.drivers.stages import Stage, accept, quarantine, record_evaluations
-from fedse.errors import AdapterRejected, WireError
+from fedse.errors import WireError
 from fedse.faults import Fault
 from fedse.ledger.chain import Entry
 from fedse.ledger.keys import PUBLIC, read_public
 from fedse.ledger.record import note_end, run_ledger
 from fedse.ledger.signed_sum import SumAsked, require_signed_sum, sign_sum
 from fedse.ledger.writing import Ledger
-from fedse.method.site import Merged
-from fedse.protocol import SENT_PLANES, Ask, Question, SiteReply
+from fedse.protocol import Ask, Question, SiteReply
 from fedse.site.answer import require_agreed
 from fedse.site.rules import RuleRefusal, read_rules, require_allowed
-from fedse.store.files import mapped
 from fedse.store.region_answers import (
     KeptAnswer,
     OpenRegionRound,
@@ -128,7 +119,7 @@ class Region:
             before = run.adapter(index - 1)
             after = run.store(adapter if index == round - 1 else before)
             heard = begun is not None and begun.result.index == index
-            result = begun.result if begun and heard else _unheard(self._opened(index, before))
+            result = begun.result if begun and heard else unheard(self._opened(index, before))
             commit_round(run, self._ledger, result.model_copy(update={"after": after}))
         if run.digest(round - 1) != adapter.digest:
             raise RuleRefusal(
@@ -143,16 +134,12 @@ class Region:
         """The votes of the region's sites are on disk; what it tells of them."""
         run, started = self._run, self._timer()
         run.emit("round.started", round=question.round, rounds=run.config.run.rounds)
-        stages: tuple[Stage, ...] = (quarantine, collect_votes)
-        r = reduce(lambda r, stage: stage(r), stages, self._opened(question.round, current))
-        votes, merged = _checked(r)
-        r = record_evaluations(accept(_deciding(r, merged)))
-        seconds = self._timer() - started
-        told = RegionReport(key=self._key, votes=tuple(map(_reported, votes)))
-        result = r.result().model_copy(update={"seconds": seconds})
+        r, votes = ask_sites(self._opened(question.round, current))
+        told = RegionReport(key=self._key, votes=votes)
+        result = r.result().model_copy(update={"seconds": self._timer() - started})
         self._answers.begin(OpenRegionRound(request=question.digest, report=told, result=result))
         run.emit("region.told", round=r.index, voters=len(votes))
-        rejected = {one.client for one in merged.excluded}
+        rejected = {one.client for one in r.decided.excluded}
         counted = [one.stats for name, one in r.answers.items() if name not in rejected]
         return KeptAnswer(added_up(counted), report_to_bytes(told) if votes else b"")
 
@@ -163,14 +150,10 @@ class Region:
             raise WireError(f"asked for the sum of round {question.round}, which is not open here")
         if (begun.request, begun.result.before) != (asked.request, question.adapter):
             raise WireError("asked for the sum of other votes than the region told of")
-        current, settings = self._run.load(question.adapter), self._run.config.aggregate
-        if (asked.bound is None) != (settings.clip == "none"):
+        if (asked.bound is None) != (self._run.config.aggregate.clip == "none"):
             raise WireError("asked for a sum with another clip than agreed")
-        votes = [self._vote(question.round, one) for one in begun.report.votes]
-        planes = regional_sum(current, votes, bound=asked.bound, settings=settings)
-        if len(planes) > SENT_PLANES:
-            raise WireError(f"the sum has {len(planes)} planes, at most {SENT_PLANES} are sent")
-        total = sum_to_bytes(planes)
+        r = self._opened(question.round, self._run.load(question.adapter))
+        total = sum_of(r, begun.report.votes, asked.bound)
         terms = SumAsked(
             experiment=question.experiment,
             round=question.round,
@@ -179,7 +162,7 @@ class Region:
             bound=asked.bound,
         )
         line = self._line(terms, total)
-        self._run.emit("region.summed", round=question.round, voters=len(votes))
+        self._run.emit("region.summed", round=question.round, voters=len(terms.voters))
         return with_line(line.text, total)
 
     def _line(self, terms: SumAsked, total: bytes) -> Entry:
@@ -194,13 +177,6 @@ class Region:
 
         found = self._signed.last("summed", naming=terms.request, where=same)
         return found or sign_sum(self._signed, terms, total)
-
-    def _vote(self, round: int, told: ReportedVote) -> Vote:
-        """The vote as it was checked and measured."""
-        read = partial(mapped, inbox(self._run) / f"{round}-{told.client}")
-        parse_adapter(read(), self._run.spec, self._run.config.aggregate)
-        load = partial(load_checked, read, self._run.spec)
-        return Vote(told.client, load, told.lessons, told.length)
 
     def _measured(self, question: Question, current: Adapter) -> SiteReply:
         """What the region's sites counted with the last adapter, if that was asked."""
@@ -218,33 +194,3 @@ def _sum_request(body: bytes) -> SumRequest:
         return SumRequest.model_validate_json(body, strict=True)
     except ValidationError:
         raise WireError("the request for a sum cannot be read") from None
-
-
-def _checked(r: OpenRound) -> tuple[list[Vote], Merged]:
-    """The sound votes of a round in the order of names, and a merge that leaves all as it is."""
-    votes, excluded = list[Vote](), list[Exclusion]()
-    for client, stats, read, _ in r.answers.values():
-        if read is None:
-            continue
-        lessons = cap_lessons(stats.buffered, r.run.config, round=r.index)
-        try:
-            votes.append(checked_vote(client, read, lessons, r.current, r.run.config.aggregate))
-        except AdapterRejected as rejection:
-            excluded.append(Exclusion(client=client, kind="rejected", reason=str(rejection)))
-    silent = [client for client, one in r.answers.items() if one.read is None]
-    voters = tuple(vote.client for vote in votes)
-    return votes, Merged(r.current, (), voters, tuple(silent), tuple(excluded))
-
-
-def _deciding(r: OpenRound, merged: Merged) -> OpenRound:
-    return replace(r, merge=lambda out: merged)
-
-
-def _reported(vote: Vote) -> ReportedVote:
-    return ReportedVote(client=vote.client, length=vote.length or 0.0, lessons=vote.lessons)
-
-
-def _unheard(r: OpenRound) -> RoundResult:
-    """The result of a round in which nobody here was asked."""
-    nobody = Merged(r.current, (), (), (), ())
-    return accept(_deciding(r, nobody)).result().model_copy(update={"bytes_down": 0})

@@ -22,13 +22,7 @@ from fedse.aggregate.merge import (
     weight_of,
 )
 from fedse.aggregate.region_report import RegionReport, SumRequest, parse_report, without_line
-from fedse.aggregate.regional import (
-    merge_sums,
-    parse_sum,
-    regional_sum,
-    require_sound_sum,
-    sum_to_bytes,
-)
+from fedse.aggregate.regional import regional_sum, sum_to_bytes
 from fedse.aggregate.validate import Payload, cap_lessons
 from fedse.committed import Exclusion, RegionVotes
 from fedse.drivers.collecting import (
@@ -38,6 +32,7 @@ from fedse.drivers.collecting import (
     training_question,
     vote_rules,
 )
+from fedse.drivers.region_sums import adapter_of, require_usable
 from fedse.drivers.round import OpenRound
 from fedse.errors import AdapterRejected, WireError
 from fedse.ledger.chain import Entry, read_line
@@ -119,7 +114,7 @@ def _merge(r: OpenRound) -> Merged:
     own = sum_to_bytes(regional_sum(r.current, votes, bound=bound, settings=settings))
     reads = [*([lambda: own] if votes else []), *(sums[name].read for name in reports)]
     return Merged(
-        merge_sums(r.current, reads, shares, settings),
+        adapter_of(r, reads, shares),
         (),
         voters=tuple(sorted([*(vote.client for vote in votes), *reports])),
         abstained=tuple(sorted({*r.answers} - {*voting})),
@@ -207,10 +202,7 @@ def _held(
     )
     require_signed_sum(said, asked, total, key=report.key)
     assert said, "a line that is missing was refused"
-    settings = r.run.config.aggregate
-    weight = sum(WEIGHTS[settings.type](one.lessons) for one in report.votes)
-    planes = parse_sum(total, r.run.spec)
-    require_sound_sum(planes, r.current, weight=weight, bound=request.bound, settings=settings)
+    require_usable(r, report, total, bound=request.bound)
     kept = inbox(r.run) / f"{r.index}-{region}.sum"
     kept.write_bytes(total)
     _keep_line(r, region, said, key=report.key)

@@ -5,6 +5,7 @@ and every member has a directory of all members' public keys that did not come w
 """
 
 from collections.abc import Mapping, Sequence
+from operator import not_
 from typing import Annotated
 
 from pydantic import Field
@@ -41,6 +42,8 @@ class SumTerms(Record):
     """The longest update."""
     least: int = LEAST_MEMBERS
     """No sum is of fewer updates, even if the threshold is lower."""
+    summed: Annotated[int, Field(exclude_if=not_)] = 0
+    """The most updates that are ever added up, if there are more members than these."""
 
     @property
     def threshold(self) -> int:
@@ -52,7 +55,7 @@ class SumTerms(Record):
 
     @property
     def form(self) -> FixedPoint:
-        return FixedPoint(self.bound, len(self.members))
+        return FixedPoint(self.bound, self.summed or len(self.members))
 
 
 def sum_terms(config: Config, *, round: int, adapter: str, size: int) -> SumTerms:
@@ -65,6 +68,7 @@ def sum_terms(config: Config, *, round: int, adapter: str, size: int) -> SumTerm
         members=tuple(sorted(config.members)),
         size=size,
         bound=config.aggregate.secure_bound,
+        summed=config.aggregate.secure_members,
     )
 
 

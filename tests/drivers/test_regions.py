@@ -1,5 +1,6 @@
 """Regions: whatever the partition, the adapter is that of one coordinator; a liar loses its own."""
 
+import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -10,20 +11,31 @@ import pytest
 
 from fedse.aggregate.exact import Planes
 from fedse.aggregate.merge import Vote
-from fedse.aggregate.region_report import RegionReport, report_to_bytes, with_line, without_line
+from fedse.aggregate.region_report import (
+    RegionReport,
+    ReportedVote,
+    report_to_bytes,
+    with_line,
+    without_line,
+)
 from fedse.committed import RoundResult
 from fedse.config.schema import Config
 from fedse.drivers import region as region_module
+from fedse.drivers import region_votes as votes_module
 from fedse.drivers.local import InProcess
 from fedse.drivers.loop import federate
+from fedse.drivers.round import OpenRound
+from fedse.drivers.stages import introduce
 from fedse.ledger.verifying import ledgers_in, verify_ledger
 from fedse.protocol import Question, SiteReply
+from fedse.store import region_answers as answers_module
+from fedse.store.files import write_durably
 from fedse.store.run import Run
 from fedse.testing import open_toy_site
 from fedse.types import Adapter, ClientStats
 from tests.needs import needs
 from tests.toys.federation import NAMES, SPEC
-from tests.toys.regions import Partition, Tree, above_config, clock
+from tests.toys.regions import Cut, Partition, Tree, above_config, clock
 
 needs("cryptography")
 
@@ -35,15 +47,16 @@ PARTITIONS: dict[str, Partition] = {
 }
 
 
-def one_coordinator(path: Path, config: Config) -> list[RoundResult]:
+def one_coordinator(path: Path, config: Config, *, names: Sequence[str]) -> list[RoundResult]:
     """What all sites come to without any region."""
-    sites = [{"name": name, "env": "fedse.testing:CoinWorld"} for name in NAMES]
+    sites = [{"name": name, "env": "fedse.testing:CoinWorld"} for name in names]
     rules = {**config.aggregate.model_dump(), "regions": {}}
     flat = Config.model_validate({**config.model_dump(), "aggregate": rules, "clients": sites})
     with (
         closing(Run(path, flat, SPEC, clock=clock)) as run,
         closing(InProcess(run, clock, open_toy_site)) as ask,
     ):
+        introduce(flat, path, {site: path / "clients" / site for site in names})
         federate(run, ask, clock=clock)
         return list(run.results())
 
@@ -58,13 +71,46 @@ def test_any_partition_gives_the_digest_of_one_coordinator(
     tmp_path: Path, partition: Partition, rule: dict[str, object]
 ):
     config = above_config(partition, **rule)
-    whole = one_coordinator(tmp_path / "flat", config)
+    whole = one_coordinator(tmp_path / "flat", config, names=NAMES)
     results = Tree(tmp_path, config, partition).run()
     assert [one.after for one in results] == [one.after for one in whole]
     counted = {site for one in results[-1].regions for site in one.sites}
     assert counted | {*partition.get("", ())} == {*NAMES}
     evaluated = sum(one.eval_played for one in results[-1].stats.values())
     assert evaluated == sum(one.eval_played for one in whole[-1].stats.values())
+
+
+SIX = (*NAMES, "zeta")
+
+
+@pytest.mark.parametrize("step", [1.0, 2.0])
+def test_secure_sums_of_regions_give_the_digest_of_one_secure_sum(tmp_path: Path, step: float):
+    needs("Crypto")
+    partition = {"north": SIX[:3], "south": SIX[3:]}
+    config = above_config(partition, secure=True, clip="none", step=step)
+    whole = one_coordinator(tmp_path / "flat", config, names=SIX)
+    results = Tree(tmp_path, config, partition).run()
+    assert [one.after for one in results] == [one.after for one in whole]
+    assert whole[0].before != whole[0].after
+    assert all(len(one.sites) == 3 for result in results for one in result.regions)
+
+
+def test_a_secure_sum_that_is_too_long_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    needs("Crypto")
+    partition = {"north": SIX[:3], "south": SIX[3:]}
+    config = above_config(partition, secure=True, clip="none", strikes=0)
+    honest = region_module.sum_of
+
+    def far(r: OpenRound, votes: Sequence[ReportedVote], bound: float | None) -> bytes:
+        total = np.frombuffer(honest(r, votes, bound), "<u4").copy()
+        total[0] += (2**30) * (votes[0].client == SIX[0])
+        return total.tobytes()
+
+    monkeypatch.setattr(region_module, "sum_of", far)
+    for result in Tree(tmp_path, config, partition).run():
+        (named,) = result.excluded
+        assert (named.client, named.kind, result.voters) == ("north", "rejected", ("south",))
+        assert "keep to the bound" in named.reason
 
 
 @pytest.mark.parametrize("episodes", [0, 4], ids=["told", "measured"])
@@ -176,14 +222,54 @@ def test_a_region_that_signs_its_lie_has_the_influence_of_its_sites_at_most(
 ):
     partition = PARTITIONS["two regions"]
     config = above_config(partition, strikes=0)
-    honest = region_module.regional_sum
+    honest = votes_module.regional_sum
 
     def far(current: Adapter, votes: Sequence[Vote], **rules: Any) -> Planes:
         planes = honest(current, votes, **rules)
         return [planes[0] + 1.0, *planes[1:]] if len(votes) == 2 else planes
 
-    monkeypatch.setattr(region_module, "regional_sum", far)
+    monkeypatch.setattr(votes_module, "regional_sum", far)
     for result in Tree(tmp_path, config, partition).run():
         (named,) = result.excluded
         assert (named.client, named.kind) == ("north", "rejected")
         assert "no vote may be farther than" in named.reason
+
+
+def test_a_region_that_is_cut_off_at_every_step_once_gives_the_same_adapter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Every event and every durable write of every round, before and after it."""
+    partition = PARTITIONS["two regions"]
+    config = above_config(partition, rejoin=0)
+    calm = Tree(tmp_path / "calm", config, partition).run()
+    met = set[tuple[str, str, str]]()
+
+    def cut(*where: str) -> None:
+        if where not in met:
+            met.add(where)
+            raise Cut
+
+    def write_and_die(target: Path, data: bytes, **how: Any) -> None:
+        name = f"{target.parent.name}/{target.name.partition('-')[0]}"
+        cut("before", name, hashlib.sha256(data).hexdigest())
+        write_durably(target, data, **how)
+        cut("after", name, hashlib.sha256(data).hexdigest())
+
+    def emit_and_die(self: Run, event: str, /, **facts: Any) -> None:
+        emit(self, event, **facts)
+        if self.path.name == "run":
+            cut(self.path.parent.name, event, f"{facts.get('round')} {facts.get('client')}")
+
+    emit = Run.emit
+    monkeypatch.setattr(answers_module, "write_durably", write_and_die)
+    monkeypatch.setattr(Run, "emit", emit_and_die)
+    cut_off = Tree(tmp_path / "cut", config, partition).run()
+    assert [one.after for one in cut_off] == [one.after for one in calm]
+    assert [one.voters for one in cut_off] == [one.voters for one in calm]
+    assert {"region.told", "region.summed", "commit.started"} <= {name for _, name, _ in met}
+    for region in partition:
+        found = [*ledgers_in(tmp_path / "cut" / region / "above")]
+        found += ledgers_in(tmp_path / "cut" / region / "run")
+        assert [one for path in found if (one := verify_ledger(path).finding)] == []
+        signed = verify_ledger(found[0]).entries
+        assert len(signed) == 1 + len(calm), "one signed line for each sum, however often it is cut"

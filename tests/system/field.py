@@ -71,7 +71,13 @@ class Field:
     """A federation's folder, its sites' homes, and what of it runs."""
 
     def __init__(
-        self, path: Path, experiment: str, *, light: bool = False, disk: Path | None = None
+        self,
+        path: Path,
+        experiment: str,
+        *,
+        light: bool = False,
+        disk: Path | None = None,
+        create: Callable[..., Federation] = folder.create,
     ) -> None:
         """`light` sites have no model; `disk` is where the federation lies, if not in `path`."""
         self.light, self.path, self.plan = light, path, path / "plan"
@@ -83,7 +89,7 @@ class Field:
             bundle=own_digest(), fingerprint="",
         )  # fmt: skip
         now = datetime.now(UTC)
-        self.federation: Federation = folder.create(
+        self.federation: Federation = create(
             (disk or path) / "federation",
             self.config,
             given=experiment,

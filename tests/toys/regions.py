@@ -1,7 +1,7 @@
 """A federation of regions without any network: each region's sites are in this process."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from fedse.committed import RoundResult
@@ -10,6 +10,7 @@ from fedse.config.schema import ClientSection, Config
 from fedse.drivers.local import InProcess
 from fedse.drivers.loop import federate
 from fedse.drivers.region import Membership, Region
+from fedse.drivers.stages import introduce
 from fedse.errors import FedSEError
 from fedse.protocol import Delivery, Question, SiteReply, undelivered
 from fedse.site.rules import first_rules, write_rules
@@ -65,6 +66,9 @@ class Tree:
             closing(Run(self.path / name / "run", below, SPEC, clock=clock)) as run,
             closing(InProcess(run, clock, open_toy_site)) as ask,
         ):
+            introduce(
+                below, run.path, {site: run.path / "clients" / site for site in below.members}
+            )
             above = Membership(name, self.config, self.home(name))
             yield Region(run, ask, above, clock=clock)
 
@@ -94,10 +98,19 @@ class AskTree:
             if name not in of:
                 continue
             try:
-                with self._tree.region(name) as region:
-                    said = region.answer(question, body)
+                said = self._asked(name, question, body)
             except FedSEError as error:
                 yield undelivered(name, "failed", str(error))
                 continue
             if reply := self._between(name, question, said):
                 yield Delivery(name, reply.stats, reply.adapter)
+
+    def _asked(self, name: str, question: Question, body: bytes) -> SiteReply:
+        """The region's answer; one that was cut off is started again and asked again."""
+        while True:
+            with suppress(Cut), self._tree.region(name) as region:
+                return region.answer(question, body)
+
+
+class Cut(BaseException):
+    """As if the process had been killed here."""

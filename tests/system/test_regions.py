@@ -1,0 +1,38 @@
+"""Regions over Flower: two federations below a third give the adapter of one coordinator."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.needs import needs
+
+needs("flwr")
+
+from tests.system.field import SHORT_ROUND, maze_clients, undisturbed
+from tests.system.region_field import region_tree
+
+pytestmark = [pytest.mark.federated, pytest.mark.timeout(900)]
+
+PARTITION = {"north": ("a", "b"), "south": ("c", "d")}
+SETTINGS = f"""[run]
+name = "regions"
+rounds = 2
+{SHORT_ROUND}
+[eval]
+episodes = 2
+[aggregate]
+deadline = 240.0
+rejoin = 60.0
+"""
+
+
+def test_two_regions_give_the_adapter_of_one_coordinator(tmp_path: Path):
+    sites = [site for sites in PARTITION.values() for site in sites]
+    whole, _ = undisturbed(tmp_path / "flat", SETTINGS + maze_clients(sites), light=True)
+    with region_tree(tmp_path, SETTINGS, PARTITION) as tree:
+        tree.start()
+        assert tree.wait_for_end(600) == {"root": 0, "north": 0, "south": 0}
+        results = tree.root.results()
+        assert [one.after for one in results] == [one.after for one in whole]
+        for region in tree.regions.values():
+            assert [one.after for one in region.results()] == [one.after for one in whole]
