@@ -51,26 +51,33 @@ class RegionTree(NamedTuple):
 
 @contextmanager
 def region_tree(
-    path: Path, settings: str, partition: Mapping[str, Sequence[str]]
+    path: Path,
+    settings: str,
+    partition: Mapping[str, Sequence[str]],
+    hosts: Mapping[str, str] | None = None,
 ) -> Iterator[RegionTree]:
     """Everybody is enrolled; nothing runs yet, and nothing does afterwards. Sites have no model.
 
-    `settings` are sections of the experiment; a table `aggregate.regions` is added.
+    `settings` are sections of the experiment; a table `aggregate.regions` is added. `hosts` are the
+    addresses of `root` and of the regions.
     """
+    at = hosts or {}
     with ExitStack() as ended:
         counts = "".join(f"{name} = {len(sites)}\n" for name, sites in partition.items())
         members = "".join(map(ELSEWHERE.format, partition))
         above = f"{settings}[aggregate.regions]\n{counts}{members}"
-        root = Field(path / "root", above, light=True)
+        root = Field(path / "root", above, light=True, host=at.get("root", "localhost"))
         ended.callback(root.end)
         regions = {}
         for name, sites in partition.items():
-            regions[name] = _region(path / name, root, name, maze_clients(sites))
+            regions[name] = _region(
+                path / name, root, name, maze_clients(sites), host=at.get(name, "localhost")
+            )
             ended.callback(regions[name].end)
         yield RegionTree(root, regions)
 
 
-def _region(path: Path, root: Field, name: str, clients: str) -> Field:
+def _region(path: Path, root: Field, name: str, clients: str, *, host: str) -> Field:
     now = int(time.time())
     file = folder.invite(root.federation, name, nonce=name * 8, now=now, hours=1)
     offered = read_invite(file, trusted=root.federation.card.fingerprint, now=now)
@@ -86,7 +93,7 @@ def _region(path: Path, root: Field, name: str, clients: str) -> Field:
     ) -> Federation:
         return create_region(out, offered, config, card=card, now=now, clock=clock)
 
-    made = Field(path, clients, light=True, create=create)
+    made = Field(path, clients, light=True, create=create, host=host)
     request = read_either(made.federation.path / "above" / "enrolment.json")
     folder.enrol(root.federation, request, now=now)
     return made
