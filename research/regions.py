@@ -141,7 +141,7 @@ def run(path: Path, partition: Mapping[str, Sequence[str]], line: Line) -> dict[
         order_kills(tree)
         waits = next(iter(tree.regions.values()))
         held = {n: waits.hold(waits.sites[-1], "train.started", n) for n in range(1, ROUNDS + 1)}
-        tree.start("--wait", "1200")
+        tree.start()
         for number, is_held in held.items():
             waits.wait(PATIENCE, until=is_held)
             print(f"{time.monotonic() - began:7.0f} s  round {number} is open", flush=True)
