@@ -109,9 +109,10 @@ def _killed(one: Field, owner: str, part: str, note: Callable[..., None], name: 
 def _restarted(
     one: Field, owner: str, start: Callable[[], None], note: Callable[..., None], name: str
 ) -> None:
+    before = {process["pid"] for process in one.roll(owner)}
     began = one.kill_starter(owner)
     start()
-    one.wait(PATIENCE, until=lambda: bool(one.roll(owner)))
+    one.wait(PATIENCE, until=lambda: bool({p["pid"] for p in one.roll(owner)} - before))
     note(name, owner, "starter", round(time.time() - began, 1))
 
 

@@ -51,7 +51,7 @@ class AggregateSection(Section):
     regions: dict[str, Positive] = {}  # noqa: RUF012 (pydantic copies it)
     """The members that are regions, each with the most sites it may speak for, such as
     `{ north = 5 }`. A region adds up its sites' votes and sends their signed sum
-    (docs/adr/0057)."""
+    (docs/how-to/regions.md)."""
 
     secure_members: Annotated[int, Field(ge=0)] = 0
     """With `secure`: the most updates that are ever added up; 0 = as many as there are members. The

@@ -19,6 +19,7 @@ from fedse.aggregate.region_report import (
     without_line,
 )
 from fedse.committed import RoundResult
+from fedse.config.methods import with_settings
 from fedse.config.schema import Config
 from fedse.drivers import region as region_module
 from fedse.drivers import region_votes as votes_module
@@ -134,6 +135,21 @@ def test_every_ledger_verifies_and_names_every_vote(tmp_path: Path, episodes: in
                 line.facts["sum"],
                 tuple(partition[region]),
             )
+
+
+@pytest.mark.parametrize("missed", [[1], [2], [1, 2], [2, 3], [4]], ids=str)
+def test_a_region_that_was_away_goes_on_where_the_others_are(tmp_path: Path, missed: list[int]):
+    """Its own record has every round; those it did not hear of have no voters."""
+    partition = PARTITIONS["two regions"]
+    config = with_settings(above_config(partition), {"run.rounds": 4})
+    results = Tree(tmp_path, config, partition).run(away=[("north", round) for round in missed])
+    present = [("north" in one.voters) for one in results]
+    assert present == [round not in missed for round in range(1, 5)]
+    with closing(Run(tmp_path / "north" / "run", config, SPEC, clock=clock)) as below:
+        own = list(below.results())
+    assert [bool(one.voters) for one in own] == present
+    assert own[-1].after == results[-1].after
+    assert verify_ledger(tmp_path / "north" / "run" / "ledger.jsonl").finding is None
 
 
 Lie = Callable[[Question, SiteReply], SiteReply]

@@ -72,22 +72,25 @@ class Tree:
             above = Membership(name, self.config, self.home(name))
             yield Region(run, ask, above, clock=clock)
 
-    def run(self, between: Between = unchanged) -> list[RoundResult]:
-        """All rounds are committed."""
+    def run(
+        self, between: Between = unchanged, *, away: Collection[tuple[str, int]] = ()
+    ) -> list[RoundResult]:
+        """All rounds are committed; a region that is `away` in a round hears nothing of it."""
         with (
             closing(Run(self.path / "root", self.config, SPEC, clock=clock)) as root,
             closing(InProcess(root, clock, open_toy_site)) as own,
         ):
-            federate(root, AskTree(self, own, between), clock=clock)
+            federate(root, AskTree(self, own, between, away), clock=clock)
             return list(root.results())
 
 
 class AskTree:
     """Asks sites here and regions, each of which was restarted before every question."""
 
-    def __init__(self, tree: Tree, own: InProcess, between: Between) -> None:
-        self._tree, self._own, self._between = tree, own, between
-        self.answers: dict[str, bool] = {}
+    def __init__(
+        self, tree: Tree, own: InProcess, between: Between, away: Collection[tuple[str, int]]
+    ) -> None:
+        self._tree, self._own, self._between, self._away = tree, own, between, away
 
     def __call__(
         self, question: Question, body: bytes, *, of: Collection[str]
@@ -95,7 +98,7 @@ class AskTree:
         regions = self._tree.config.aggregate.regions
         yield from self._own(question, body, of=[name for name in of if name not in regions])
         for name in regions:
-            if name not in of:
+            if name not in of or (name, question.round) in self._away:
                 continue
             try:
                 said = self._asked(name, question, body)
