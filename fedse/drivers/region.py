@@ -72,8 +72,11 @@ class Region:
         self._signed = Ledger(above.home, role="region", name=above.name, clock=clock)
         self._key = read_public(above.home / PUBLIC)
         self._answers = RegionAnswers(run.path / FOLDER)
-        self.finished = False
+
+    @property
+    def finished(self) -> bool:
         """Whether the last adapter is known here."""
+        return (self._run.committed or 0) >= self._run.config.run.last
 
     def answer(self, question: Question, body: bytes) -> SiteReply:
         """What the region answers; a question it has not agreed to is an error."""
@@ -185,7 +188,6 @@ class Region:
             measure_last(self._opened(question.round, current))
         if done >= run.config.run.last:
             note_end(self._ledger, done, current.digest)
-            self.finished = True
         return SiteReply(added_up(run.evals(done).values()) if question.evaluate else ClientStats())
 
 

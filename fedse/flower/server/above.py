@@ -9,6 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -20,6 +21,8 @@ from fedse.errors import FedSEError, WireError, boundary
 from fedse.faults import Fault
 from fedse.federation.above import told_socket
 from fedse.federation.home import Home
+from fedse.federation.line import FILE as LINE
+from fedse.federation.line import read_line
 from fedse.protocol import KINDS, Ask, Question, SiteReply, Sizes
 from fedse.site.listening import SocketAddress, accepted, hung_up, listen, serve_each
 from fedse.site.socket_client import FRAME_SECONDS, MAX_JSON_BYTES, bound_waiting
@@ -30,6 +33,8 @@ from fedse.types import ClientStats
 
 WAIT_SECONDS = 1.0
 """Between two looks whether somebody wants the run to stop."""
+LEAVE_SECONDS = 120.0
+"""In which the last answer must have left; else the coordinator above would wait in vain."""
 log = logging.getLogger("fedse.region")
 
 
@@ -43,13 +48,31 @@ def serve_region(run: Run, ask: Ask, above: Home, *, beat: Callable[[], None]) -
     name = above.card.site
     region = Region(run, ask, Membership(name, above.config, above.path), clock=time.time)
     place = sorted(above.config.members).index(name)
-    serve_above(run, region, told_socket(above.path), place=place, beat=beat)
+    gone = partial(has_left, above.path / LINE)
+    serve_above(run, region, told_socket(above.path), place=place, beat=beat, gone=gone)
+
+
+def has_left(line: Path, given: float) -> bool:
+    """Whether the answer that was given to the node at that time is above, or waits in vain."""
+    told = read_line(line)
+    sent = told is not None and told.sent is not None and told.sent > given
+    return sent or time.monotonic() > given + LEAVE_SECONDS
 
 
 def serve_above(
-    run: Run, region: Region, socket: Path, *, place: int, beat: Callable[[], None]
+    run: Run,
+    region: Region,
+    socket: Path,
+    *,
+    place: int,
+    beat: Callable[[], None],
+    gone: Callable[[float], bool],
 ) -> None:
-    """As `serve_region`, at this socket; `place` is the region's among the members above."""
+    """As `serve_region`, at this socket; `place` is the region's among the members above.
+
+    `gone` tells whether an answer that was given at a time has left.
+    """
+    given = time.monotonic()
     rounds = run.config.run.rounds
     run.emit(
         "run.started", rounds=rounds, committed=run.committed or 0, clients=len(run.config.clients)
@@ -57,12 +80,14 @@ def serve_above(
     waiting: SimpleQueue[Connection[Any, Any]] = SimpleQueue()
 
     def serve_one(connection: "Connection[Any, Any]") -> None:
+        nonlocal given
         bound_waiting(connection, FRAME_SECONDS)
         _exchange(connection, run, region, place)
+        given = time.monotonic()
 
     with listen(SocketAddress(socket)) as listener:
         threading.Thread(target=_take, args=(listener, waiting), daemon=True).start()
-        while not region.finished:
+        while not (region.finished and gone(given)):
             beat()
             if is_to_stop(run.path):
                 run.emit("run.stopped", round=run.committed or 0, adapter=_newest(run))
