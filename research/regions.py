@@ -207,6 +207,15 @@ def _compared(
     }
 
 
+def _text_of(found: Mapping[str, Any]) -> str:
+    """As JSON, a kill a line."""
+    lines = []
+    for name, value in found.items():
+        kills = ",\n".join(f"  {json.dumps(one)}" for one in value) if "kills" in name else ""
+        lines.append(f" {json.dumps(name)}: " + (f"[\n{kills}\n ]" if kills else json.dumps(value)))
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
@@ -222,9 +231,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="fedse-regions-") as folder:
         line = Line(given.delay / 1000, given.delay / 4000, given.loss / 100)
         found = run(Path(folder), partition, line)
-    text = json.dumps(found, indent=1)
-    given.out.write_text(text + "\n")
-    print(text)
+    given.out.write_text(_text_of(found))
+    print(_text_of(found))
 
 
 if __name__ == "__main__":
