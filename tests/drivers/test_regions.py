@@ -26,7 +26,9 @@ from fedse.drivers import region_votes as votes_module
 from fedse.drivers.local import InProcess
 from fedse.drivers.loop import federate
 from fedse.drivers.round import OpenRound
+from fedse.drivers.run import run_local
 from fedse.drivers.stages import introduce
+from fedse.errors import ConfigError
 from fedse.ledger.verifying import ledgers_in, verify_ledger
 from fedse.protocol import Question, SiteReply
 from fedse.store import region_answers as answers_module
@@ -290,3 +292,12 @@ def test_a_region_that_is_cut_off_at_every_step_once_gives_the_same_adapter(
         assert [one for path in found if (one := verify_ledger(path).finding)] == []
         signed = verify_ledger(found[0]).entries
         assert len(signed) == 1 + len(calm), "one signed line for each sum, however often it is cut"
+
+
+def test_a_run_on_one_machine_has_no_regions(tmp_path: Path):
+    config = above_config(PARTITIONS["two regions"])
+    with (
+        closing(Run(tmp_path / "run", config, SPEC, clock=clock)) as run,
+        pytest.raises(ConfigError, match="this run has only sites"),
+    ):
+        run_local(run, clock=clock, open_site=open_toy_site)
