@@ -26,6 +26,7 @@ from .committed import Drift as Drift
 from .committed import Exclusion as Exclusion
 from .committed import GateRecord as GateRecord
 from .committed import LateVote as LateVote
+from .committed import RegionVotes as RegionVotes
 from .committed import RoundResult as RoundResult
 from .config.aggregation import AggregateSection as AggregateSection
 from .config.file import load_config as load_config

@@ -45,6 +45,23 @@ LateVotes = Annotated[tuple[LateVote, ...], Field(exclude_if=not_)]
 VotedBlocks = Annotated[dict[str, tuple[str, ...]], Field(exclude_if=not_)]
 
 
+class RegionVotes(Record):
+    """The votes that a region has added up, as the coordinator above has counted them."""
+
+    region: str
+    sites: tuple[str, ...]
+    """Whose votes they are, by the region's word; the region signed the list."""
+    sum: str
+    """Digest of the sum, as in the region's own ledger."""
+    line: str
+    """Hash of the region's signed line about it, in the region's own ledger."""
+    bytes_up: int
+
+
+RegionalVotes = Annotated[tuple[RegionVotes, ...], Field(exclude_if=not_)]
+"""Written only where there are regions."""
+
+
 class Drift(Record):
     """How the voters' updates compare with the merged one; the server computes every number."""
 
@@ -95,3 +112,5 @@ class RoundResult(Record):
     blocks: VotedBlocks = {}  # noqa: RUF012 (pydantic copies it)
     """Voter -> the blocks of the adapter that its vote was on, if the adapter has blocks. Empty in
     a private step, to which all add in all blocks."""
+    regions: RegionalVotes = ()
+    """These voters are regions, each with the votes of its sites."""

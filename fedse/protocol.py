@@ -16,16 +16,19 @@ UNNAMED = -1
 
 SumStage = Literal["shares", "masked", "survivors", "unmask"]
 """The stages of a secure sum after the first, in which keys are sent in place of an adapter."""
-Kind = Literal["train", "evaluate", "validate", "news", "agree", SumStage]
+Kind = Literal["train", "evaluate", "validate", "news", "agree", SumStage, "sum"]
 """train: play, learn and vote. evaluate: measure without learning. validate: play the games that
 decide whether an adapter is accepted. news: say whether there is something new to learn from.
-agree: say whether the amendment beside the question is accepted."""
+agree: say whether the amendment beside the question is accepted. sum: a region adds up the votes it
+has told of, each clipped at the bound beside the question."""
 NEWS = b"\x01"
 """The answer of a site that has something new; one that has nothing answers nothing."""
 YES = b"\x01"
 """The answer of a site that has accepted an amendment; one that has not answers nothing."""
 LONGEST_AGREEMENT = 256 * 1024
 """Bytes of a signed amendment."""
+SENT_PLANES = 8
+"""Of a region's sum; float32 has a range of 2^277, and each plane holds 53 binary places."""
 SUM_STAGES = frozenset(get_args(SumStage))
 
 
@@ -75,6 +78,15 @@ def _agreement(sizes: Sizes) -> int:
     return LONGEST_AGREEMENT
 
 
+def _sum(sizes: Sizes) -> int:
+    """A region's signed line, and the planes of its sum, each twice as long as an adapter."""
+    return (1 + 2 * SENT_PLANES) * _vote(sizes)
+
+
+def _bound(sizes: Sizes) -> int:
+    return 1024
+
+
 def _nothing(sizes: Sizes) -> int:
     return 0
 
@@ -100,6 +112,7 @@ KINDS: Mapping[Kind, KindSizes] = {
     "masked": KindSizes(down=_message, up=_adapter),
     "survivors": KindSizes(down=_message, up=_message),
     "unmask": KindSizes(down=_message, up=_message),
+    "sum": KindSizes(down=_bound, up=_sum),
 }
 
 

@@ -2,7 +2,7 @@
 
 A region adds up the votes of its sites without rounding, each clipped at a bound that is the same
 everywhere. Exact sums compose: however the votes are divided into regions, the adapter is the
-same, bit for bit. No transport between regions uses it yet (docs/adr/0034).
+same, bit for bit (docs/adr/0034). They travel over Flower (docs/adr/0057).
 
 On the wire a sum is its planes one after another, little-endian float64. Nothing of it is
 interpreted: how many planes there are follows from the length.

@@ -4,7 +4,6 @@ import secrets
 import sys
 import time
 from contextlib import nullcontext
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -19,17 +18,15 @@ from fedse.cli.console import shown
 from fedse.cli.coordinator_keys import effect, expiries, pardon, renew
 from fedse.cli.coordinator_page import PageOption, page_served
 from fedse.cli.display import Json, Plain, mode_of, print_aside
-from fedse.cli.federation_options import HERE, Folder, SiteName, opened, require_flower
+from fedse.cli.federation_create import create
+from fedse.cli.federation_options import HERE, Folder, SiteName, opened
 from fedse.cli.federation_status import status
 from fedse.cli.federation_view import fresh_view
-from fedse.cli.phrases import counted
 from fedse.cli.result import print_result
-from fedse.cli.run import Metrics, Set, watched
-from fedse.config.file import experiment_text, load_config
+from fedse.cli.run import Metrics, watched
 from fedse.errors import ConfigError, Interrupted
 from fedse.federation.security import EventName, note, noted, refusals_noted
 from fedse.observers.follow import followed
-from fedse.ports import LINK_PORT, PROXY_PORT
 from fedse.results.outcome import result_of
 from fedse.store.next_round import ask_to_stop
 from fedse.store.run_folder import open_run, run_config
@@ -39,50 +36,7 @@ app = App(name="federation", help_format="plaintext", help_epilogue="")
 LOG, AGAIN = "events.jsonl", "fedse federation start --dir"
 
 
-@app.command
-def create(
-    config: Annotated[Path, Parameter(help="The experiment file; its clients are the sites.")],
-    /,
-    *,
-    out: Annotated[Path, Parameter(help="The new folder.")] = HERE,
-    host: Annotated[str, Parameter(help="Name or address at which sites reach the server.")],
-    port: Annotated[int, Parameter(help="The only port that sites must reach.")] = PROXY_PORT,
-    link_port: Annotated[
-        int, Parameter(help="Port of the SuperLink on the loopback address.")
-    ] = LINK_PORT,
-    spare: Annotated[
-        int, Parameter(help="Places for sites that are not known yet: spare-1, spare-2, ...")
-    ] = 0,
-    set_: Set = [],  # noqa: B006  only read
-) -> None:
-    """Create keys, certificate, list of sites, run and nginx configuration; nothing is started.
-
-    Example: fedse federation create my.toml --out federation --host fed.example.org
-    """
-    require_flower()
-    from fedse.federation import folder
-    from fedse.federation.spare import with_spare_places
-    from fedse.flower.messages.bundle import own_digest
-
-    settings, now = with_spare_places(load_config(config, set_), spare), datetime.now(UTC)
-    card = folder.Card(
-        name=settings.run.name,
-        host=host,
-        port=port,
-        link_port=link_port,
-        bundle=own_digest(),
-        fingerprint="",
-    )
-    given = experiment_text(config)
-    made = folder.create(out, settings, given=given, card=card, now=now, clock=time.time)
-    print(f"federation   {made.card.name}, {_sites(len(settings.clients), spare)}, {out}")
-    print(f"fingerprint  {made.card.fingerprint}  (read it to the sites over the phone)")
-    print(f"next         fedse federation invite {settings.clients[0].name} --dir {out}")
-
-
-def _sites(members: int, spare: int) -> str:
-    sites = counted(members - spare, "site")
-    return f"{sites} and {counted(spare, 'spare place')}" if spare else sites
+app.command(create)
 
 
 @app.command

@@ -48,6 +48,15 @@ class AggregateSection(Section):
     """With `secure`: the maximum Euclidean length of an update; members scale longer ones down to
     it."""
 
+    regions: dict[str, Positive] = {}  # noqa: RUF012 (pydantic copies it)
+    """The members that are regions, each with the most sites it may speak for, such as
+    `{ north = 5 }`. A region adds up its sites' votes and sends their signed sum
+    (docs/how-to/regions.md)."""
+
+    secure_members: Annotated[int, Field(ge=0)] = 0
+    """With `secure`: the most updates that are ever added up; 0 = as many as there are members. The
+    sites of a region have here how many all regions may speak for."""
+
     @property
     def server_sees(self) -> Literal["sum", "adapters"]:
         """What the server learns of the sites' updates: all of them, or only their sum."""

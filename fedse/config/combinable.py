@@ -32,6 +32,7 @@ def require_combinable(config: ParsedConfig) -> None:
         **(_with_late(config) if config.aggregate.late else {}),
         **(_endless(config) if config.run.open else {}),
         **(_with_news(config) if config.schedule.news else {}),
+        **(_regional(config) if config.aggregate.regions else {}),
     }
     for reason, found in refused.items():
         if found:
@@ -102,7 +103,8 @@ def least_in_sum(members: int) -> int:
 def _secure(config: ParsedConfig) -> dict[str, bool]:
     """What needs single updates cannot be had where the server sees only their sum."""
     rules, needs = config.aggregate, "aggregate.secure needs"
-    needed = least_in_sum(len(config.clients))
+    # With regions each of them is a sum of its own.
+    needed = 0 if rules.regions else least_in_sum(len(config.clients))
     return {
         f'{needs} aggregate.type = "mean"': rules.type != "mean",
         f'{needs} aggregate.clip = "none": members shorten their own updates to '
@@ -120,6 +122,9 @@ def _secure(config: ParsedConfig) -> dict[str, bool]:
         "too much": any(having < LEAST_MEMBERS for having in _voters(config)),
         f"{needs} all clients from round 1 on": any(one.joins > 1 for one in config.clients),
         f"{needs} {needed} clients or more": len(config.clients) < needed,
+        f"{needs} aggregate.secure_members of {len(config.clients)} or more, or 0": 0
+        < rules.secure_members
+        < len(config.clients),
     }
 
 
@@ -166,6 +171,31 @@ def _with_news(config: ParsedConfig) -> dict[str, bool]:
         f"gate.liars = {liars} needs schedule.news above {2 * liars}, or 0": news <= 2 * liars,
         f"aggregate.secure needs schedule.news of {summed} or more, or 0": news < summed,
         "schedule.news needs buffer.pooled = false": config.buffer.pooled,
+    }
+
+
+def _regional(config: ParsedConfig) -> dict[str, bool]:
+    """What needs every vote in one place cannot be had where regions send sums."""
+    rules, needs = config.aggregate, "aggregate.regions needs"
+    strangers = ", ".join(sorted({*rules.regions} - {one.name for one in config.clients}))
+    return {
+        f"aggregate.regions names {strangers}, which is no client": bool(strangers),
+        f'{needs} roles.policy = "shared": the sum of a region is of whole adapters': bool(
+            config.roles.blocks
+        ),
+        f'{needs} aggregate.type = "mean" or "weighted": others need every vote in one '
+        "place": rules.type not in ("mean", "weighted"),
+        f"{needs} aggregate.goal = 0: the first votes of a region are no sum": rules.goal > 0,
+        f"{needs} aggregate.late = 0: a late vote of a region is no sum": rules.late > 0,
+        f"{needs} gate.episodes = 0: the gate leaves single votes out": config.gate.episodes > 0,
+        f"{needs} schedule.news = 0: a region does not tell whose news it has": config.schedule.news
+        > 0,
+        f"{needs} buffer.pooled = false": config.buffer.pooled,
+        f'{needs} train.factors = "both"': config.train.factors != "both",
+        f"{needs} aggregate.secure = false, or nothing but regions: a site beside them is in no "
+        "sum": rules.secure and len(rules.regions) < len(config.clients),
+        f"{needs} step.units = 0: the noise of a step is shared by all who are in one sum, and a "
+        "region's own sum would have its part of it only": config.step.on,
     }
 
 

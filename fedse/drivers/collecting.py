@@ -16,35 +16,43 @@ from fedse.config.schema import Config
 from fedse.drivers.round import OpenRound
 from fedse.errors import AdapterRejected
 from fedse.method.site import Answer
-from fedse.protocol import Delivery
+from fedse.protocol import Delivery, Question
 from fedse.role_figures import are_possible
 from fedse.store.files import mapped
 from fedse.store.run import Run
 from fedse.types import AdapterSpec, ClientStats
 
-Misfit = Callable[[bytes], str]
-"""Why the bytes of a reply cannot be a vote of this round; empty = they may be one."""
+Misfit = Callable[[str, bytes], str]
+"""Why the bytes of this client's reply cannot be a vote of this round; empty = they may be one."""
 Keep = Callable[[Delivery], Answer]
 
 
 def collect_votes(r: OpenRound) -> OpenRound:
     """Every vote that can be used is on disk, and every other reply has its reason."""
+    return collect(r, *vote_rules(r))
+
+
+def vote_rules(r: OpenRound) -> tuple[Misfit, Keep]:
+    """What cannot be a vote of a site, and how one is kept."""
     travelling = travelling_spec(r.run.spec, r.run.config)
-    return _collect(
-        r, partial(misfit_of, r, travelling), partial(_hold, r, travelling, inbox(r.run))
-    )
+
+    def misfit(client: str, adapter: bytes) -> str:
+        return misfit_of(r, travelling, adapter)
+
+    return misfit, partial(_hold, r, travelling, inbox(r.run))
 
 
 def collect_keys(r: OpenRound) -> OpenRound:
     """Where votes are summed in secret, a site replies with keys; the sum checks whose they are."""
-    return _collect(r, lambda keys: "", _keep_keys)
+    return collect(r, lambda client, keys: "", keep_small)
 
 
-def _collect(r: OpenRound, misfit: Misfit, keep: Keep) -> OpenRound:
+def collect(r: OpenRound, misfit: Misfit, keep: Keep) -> OpenRound:
+    """Every reply to the question to train is kept, or has the reason why it cannot be used."""
     answers = {**r.answers}
     faults: list[Exclusion] = []
     config, asked = r.run.config, frozenset(r.asked)
-    question = r.question("train", r.current, evaluate=_is_measured(r))
+    question = training_question(r)
     for delivery in r.ask(question, request_bytes(r.current, config), of=r.asked):
         if delivery.client in config.members and delivery.client not in asked:
             continue
@@ -58,10 +66,11 @@ def _collect(r: OpenRound, misfit: Misfit, keep: Keep) -> OpenRound:
     return replace(r, answers=dict(sorted(answers.items())), faults=(*r.faults, *faults))
 
 
-def _is_measured(r: OpenRound) -> bool:
-    """Whether the adapter that enters this round plays held-out games."""
+def training_question(r: OpenRound) -> Question:
+    """What all who are asked to train are asked; now and then the adapter plays before that."""
     settings = r.run.config.eval
-    return bool(settings.episodes) and (r.index - 1) % settings.every == 0
+    measured = bool(settings.episodes) and (r.index - 1) % settings.every == 0
+    return r.question("train", r.current, evaluate=measured)
 
 
 def exclusion_of(
@@ -74,23 +83,23 @@ def exclusion_of(
     if client in answered:
         return Exclusion(client=client, kind="failed", reason="answered twice in one round")
     broken = ""
-    if _too_many(stats, config):
+    if _too_many(stats, config, sites=config.aggregate.regions.get(client, 1)):
         broken = "counts more episodes than it was asked to play"
     elif not are_possible(stats.roles, config.roles.names):
         broken = "reports on other roles than the agreed ones, or what cannot be"
     elif adapter is not None:
-        broken = misfit(adapter)
+        broken = misfit(client, adapter)
     return Exclusion(client=client, kind="rejected", reason=broken) if broken else None
 
 
-def _too_many(stats: ClientStats, config: Config) -> bool:
+def _too_many(stats: ClientStats, config: Config, *, sites: int) -> bool:
     asked = config.eval.episodes, config.eval.home
     counted = (
         (stats.played, config.rollout.episodes),
         *zip((stats.eval_played, stats.home_played), asked, strict=True),
         *zip((stats.personal_played, stats.personal_home_played), asked, strict=True),
     )
-    return any(played > most for played, most in counted)
+    return any(played > most * sites for played, most in counted)
 
 
 def misfit_of(r: OpenRound, travelling: AdapterSpec, adapter: bytes) -> str:
@@ -117,9 +126,10 @@ def _hold(r: OpenRound, travelling: AdapterSpec, folder: Path, delivery: Deliver
     return Answer(delivery.client, delivery.stats, read, blocks=layout.blocks)
 
 
-def _keep_keys(delivery: Delivery) -> Answer:
-    keys = delivery.adapter
-    return Answer(delivery.client, delivery.stats, None if keys is None else lambda: keys)
+def keep_small(delivery: Delivery) -> Answer:
+    """The answer of a reply that is no adapter, in memory."""
+    sent = delivery.adapter
+    return Answer(delivery.client, delivery.stats, None if sent is None else lambda: sent)
 
 
 def announce(r: OpenRound, delivery: Delivery) -> None:

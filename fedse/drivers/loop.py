@@ -15,6 +15,7 @@ from fedse.committed import RoundResult
 from fedse.drivers.begin import Sleep, begin, put_off
 from fedse.drivers.collecting import exclusion_of, forget_inbox
 from fedse.drivers.consent import is_amended
+from fedse.drivers.regions import tell_regions
 from fedse.drivers.round import OpenRound
 from fedse.drivers.stages import record_evaluation, stages_of, too_few
 from fedse.ledger.record import note_end, note_round, run_ledger
@@ -45,7 +46,7 @@ def federate(
             _export(run, index)
     past = strike_history(run.recent(WINDOW))
     while (done := run.committed or 0) < last and not is_amended(run):
-        waiting = OpenRound(run, ask, done + 1, _current(run, done), _with_pardons(past, run))
+        waiting = OpenRound(run, ask, done + 1, _current(run, done), with_pardons(past, run))
         opened = begin(waiting, clock=clock, sleep=sleep)
         if opened is None:
             run.emit("run.stopped", round=done, adapter=waiting.current.digest)
@@ -57,11 +58,12 @@ def federate(
             put_off(closed, reason, now=clock())
             continue
         result = closed.result()
-        _commit(run, ledger, result.model_copy(update={"seconds": timer() - started}))
+        commit_round(run, ledger, result.model_copy(update={"seconds": timer() - started}))
         past = past.after(result)
-    final = OpenRound(run, ask, done + 1, run.adapter(done), _with_pardons(past, run))
+    final = OpenRound(run, ask, done + 1, run.adapter(done), with_pardons(past, run))
     if not is_amended(run):
-        _measure_last(final)
+        measure_last(final)
+        tell_regions(final)
         note_end(ledger, done, final.current.digest)
         run.emit("run.finished", rounds=rounds, adapter=final.current.digest)
     return final.current
@@ -76,7 +78,7 @@ def _current(run: Run, done: int) -> Adapter:
     return begun
 
 
-def _measure_last(r: OpenRound) -> None:
+def measure_last(r: OpenRound) -> None:
     """The last adapter has played held-out games at every site that could be asked."""
     run, config, rounds = r.run, r.run.config, r.index - 1
     out = r.quarantined
@@ -88,12 +90,12 @@ def _measure_last(r: OpenRound) -> None:
     question = r.question("evaluate", r.current, evaluate=True)
     for delivery in r.ask(question, request_bytes(r.current, config), of=asked):
         known = delivery.client in asked and not delivery.exclusion
-        if known and not exclusion_of(config, delivery, answered, lambda adapter: ""):
+        if known and not exclusion_of(config, delivery, answered, lambda client, adapter: ""):
             record_evaluation(run, rounds, delivery.client, delivery.stats)
             answered.add(delivery.client)
 
 
-def _commit(run: Run, ledger: Ledger, result: RoundResult) -> None:
+def commit_round(run: Run, ledger: Ledger, result: RoundResult) -> None:
     """The round counts, its line is in the ledger, then it is announced and exported."""
     run.emit("commit.started", round=result.index, adapter=result.after)
     run.commit(result)
@@ -105,7 +107,7 @@ def _commit(run: Run, ledger: Ledger, result: RoundResult) -> None:
     keep_newest_rounds(run, run.config.storage.rounds)
 
 
-def _with_pardons(past: StrikeHistory, run: Run) -> StrikeHistory:
+def with_pardons(past: StrikeHistory, run: Run) -> StrikeHistory:
     """Read once per round: a pardon counts from the round on that begins after it."""
     return past._replace(pardons={one.client: one.after for one in run.pardons()})
 

@@ -108,13 +108,19 @@ class OpenRound:
             absent=tuple(sorted({*self.expected} - named)),
             stats={client: answer.stats for client, answer in self.answers.items()},
             bytes_down=travelling.nbytes * (len(self.asked) - revoked),
-            bytes_up=sum(self._sent(travelling, name) for name in merged.voters),
+            bytes_up=self._bytes_up(travelling, merged),
             seconds=0.0,
             drift=drift_of(self.current, merged.adapter, votes, merged.blocks) if votes else None,
             gate=self.gate,
             late=tuple(one.late for one in counted if one.late),
             blocks=dict(merged.blocks),
+            regions=merged.regions,
         )
+
+    def _bytes_up(self, travelling: AdapterSpec, merged: Merged) -> int:
+        """Bytes of the votes that count, and of the sums of regions among them."""
+        sums = {one.region: one.bytes_up for one in merged.regions}
+        return sum(sums.get(name) or self._sent(travelling, name) for name in merged.voters)
 
     def _sent(self, travelling: AdapterSpec, voter: str) -> int:
         """Bytes of the vote; in a secure sum all are equally long."""

@@ -15,7 +15,9 @@ from fedse.drivers.collecting import announce, collect_keys, collect_votes
 from fedse.drivers.gating import gate
 from fedse.drivers.late_votes import join_late
 from fedse.drivers.merging import merge_votes
+from fedse.drivers.regions import collect_with_regions, merge_with_regions
 from fedse.drivers.round import OpenRound
+from fedse.errors import ConfigError
 from fedse.method.site import Merged
 from fedse.protocol import Delivery
 from fedse.store.run import Run
@@ -35,12 +37,19 @@ def stages_of(config: Config) -> tuple[Stage, ...]:
         from fedse.drivers.secure_merge import in_secret
 
         collect, merge = collect_keys, in_secret(stepped if config.step.on else mean_of)
+    if config.aggregate.regions:
+        collect, merge = collect_with_regions, merge_with_regions
     joined = (join_late,) if config.aggregate.late else ()
     return (quarantine, collect, *joined, merge, bound, decide, record_evaluations)
 
 
 def introduce(config: Config, run: Path, homes: Mapping[str, Path]) -> None:
     """The sites of this machine, each in its folder, have what rounds with each other need."""
+    if config.aggregate.regions:
+        raise ConfigError(
+            "aggregate.regions: a region is a federation of its own, and this run has only sites",
+            hint="leave it out, and name the sites; any division into regions has the same result",
+        )
     if config.aggregate.secure:
         require_installed(config)
         from fedse.drivers.secure_merge import introduce_members

@@ -24,6 +24,7 @@ from fedse.config.file import dump_config, parse_config
 from fedse.config.methods import with_settings
 from fedse.config.schema import ClientSection, Config
 from fedse.errors import ConfigError
+from fedse.federation.above import require_alone
 from fedse.federation.enrolment import Member, with_member, write_list
 from fedse.federation.folder import LIST, Federation, changing_list, signing_key, write_nginx
 from fedse.ledger.agreements import note_agreement
@@ -64,6 +65,7 @@ def amend(federation: Federation, draft: Draft, *, clock: Clock) -> Amended:
     with changing_list(federation.path):
         known, key = agreements_in(federation.run), signing_key(federation)
         number = (known[-1].number if known else FIRST) + 1
+        require_alone(federation, newest_config(federation.run), "an amendment")
         before, since = newest_config(federation.run), _since(federation, known, draft.since)
         after = _changed(before, draft)
         if spec_of(after).identity != spec_of(before).identity:

@@ -17,9 +17,12 @@ from fedse.drivers.consent import is_amended
 from fedse.drivers.loop import federate
 from fedse.errors import ConfigError, FedSEError
 from fedse.events import Fact
+from fedse.federation.above import home_above
 from fedse.federation.folder import revoked_in
 from fedse.federation.spare import free_places
+from fedse.flower.messages.bounds import largest_reply
 from fedse.flower.patches.reply_limit import bound_pulls
+from fedse.flower.server.above import patience_below, serve_region
 from fedse.flower.server.transport import GridAsk
 from fedse.processes.pulse import ROUND_LOOP, Pulse
 from fedse.store.run import Run
@@ -50,19 +53,23 @@ def _rounds(grid: Grid, context: Context, folder: Path, pulse: Pulse, *, join: f
         closing(open_run(folder, clock=time.time, observers=seen)) as run,
         failure_told(run),
     ):
-        bound_pulls(run.spec.nbytes)
+        bound_pulls(largest_reply(run.config, run.spec))
         # Nodes of a simulation have no names by which a missing one could be noticed.
         well = None if context.run_config["sites"] else answered_last(run)
+        above = home_above(folder.parent)
         ask = GridAsk(
             grid,
             run,
-            join_seconds=join,
+            join_seconds=join if above is None else min(join, patience_below(above)),
             well=well,
             revoked=partial(revoked_in, folder),
             free=partial(free_places, run.config, folder.parent),
             beat=pulse.beat,
         )
-        federate(run, ask, clock=time.time, sleep=partial(beating_sleep, pulse))
+        if above is None:
+            federate(run, ask, clock=time.time, sleep=partial(beating_sleep, pulse))
+        else:
+            serve_region(run, ask, above, beat=pulse.beat)
         return is_amended(run)
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field, ValidationError
 
 from fedse.audit.verdict import AuditResult
-from fedse.committed import Exclusion, LateVotes, RoundResult, VotedBlocks
+from fedse.committed import Exclusion, LateVotes, RegionalVotes, RoundResult, VotedBlocks
 from fedse.ledger.chain import Entry, Finding
 from fedse.ledger.decisions import Decision
 from fedse.protocol import SiteReply
@@ -48,6 +48,7 @@ class RoundEntry(Record):
     bytes_up: int
     late: LateVotes = ()
     blocks: VotedBlocks = {}  # noqa: RUF012 (pydantic copies it)
+    regions: RegionalVotes = ()
     recovered: bool = False
     """Written at a restart, not when it happened."""
 

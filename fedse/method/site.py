@@ -10,7 +10,7 @@ from fedse.agent.policy import Policy
 from fedse.aggregate.validate import Payload
 from fedse.aggregate.variants import State
 from fedse.audit.game import Probe
-from fedse.committed import Exclusion, LateVote
+from fedse.committed import Exclusion, LateVote, RegionVotes
 from fedse.config.judging import SplitsSection
 from fedse.config.schema import ClientSection, Config
 from fedse.config.training import TrainSection
@@ -131,6 +131,8 @@ class Merged(NamedTuple):
     excluded: tuple[Exclusion, ...]
     blocks: Mapping[str, tuple[str, ...]] = {}
     """Voter -> the blocks of the adapter that its vote is on, if the adapter has blocks."""
+    regions: tuple[RegionVotes, ...] = ()
+    """Of the voters that are regions."""
 
 
 def course_in(config: Config, client: str, round: int) -> Course:

@@ -55,6 +55,8 @@ class SumTerms(Record):
     """No sum is of fewer updates, even if the threshold is lower."""
     blocks: Annotated[tuple[SumBlock, ...], Field(exclude_if=not_)] = ()
     """In their order in an update; empty = it is one, and every member has all of it."""
+    summed: Annotated[int, Field(exclude_if=not_)] = 0
+    """The most updates that are ever added up, if there are more members than these."""
 
     @property
     def threshold(self) -> int:
@@ -66,7 +68,7 @@ class SumTerms(Record):
 
     @property
     def form(self) -> FixedPoint:
-        return FixedPoint(self.bound, len(self.members))
+        return FixedPoint(self.bound, self.summed or len(self.members))
 
     @property
     def spans(self) -> dict[str, slice]:
@@ -92,6 +94,7 @@ def sum_terms(config: Config, part: AdapterSpec, *, round: int, adapter: str) ->
         size=part.size,
         bound=config.aggregate.secure_bound,
         blocks=tuple(SumBlock(name=b, size=spans[b].stop - spans[b].start) for b in ordered),
+        summed=config.aggregate.secure_members,
     )
 
 

@@ -92,10 +92,10 @@ class Scene(NamedTuple):
         return file
 
 
-def make_scene(path: Path, **changes: object) -> Scene:
+def make_scene(path: Path, *, bundle: str = BUNDLE, **changes: object) -> Scene:
     settings = config(**changes)
     card = Card(
-        name="clinics", host="fed.example.org", port=8443, link_port=8000, bundle=BUNDLE,
+        name="clinics", host="fed.example.org", port=8443, link_port=8000, bundle=bundle,
         fingerprint="",
     )  # fmt: skip
     now = datetime.fromtimestamp(NOW, UTC)

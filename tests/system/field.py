@@ -71,7 +71,14 @@ class Field:
     """A federation's folder, its sites' homes, and what of it runs."""
 
     def __init__(
-        self, path: Path, experiment: str, *, light: bool = False, disk: Path | None = None
+        self,
+        path: Path,
+        experiment: str,
+        *,
+        light: bool = False,
+        disk: Path | None = None,
+        create: Callable[..., Federation] = folder.create,
+        host: str = "localhost",
     ) -> None:
         """`light` sites have no model; `disk` is where the federation lies, if not in `path`."""
         self.light, self.path, self.plan = light, path, path / "plan"
@@ -79,11 +86,11 @@ class Field:
         self.config = parse_config(experiment, "experiment")
         port, link = free_ports(2)
         card = Card(
-            name=self.config.run.name, host="localhost", port=port, link_port=link,
+            name=self.config.run.name, host=host, port=port, link_port=link,
             bundle=own_digest(), fingerprint="",
         )  # fmt: skip
         now = datetime.now(UTC)
-        self.federation: Federation = folder.create(
+        self.federation: Federation = create(
             (disk or path) / "federation",
             self.config,
             given=experiment,
@@ -95,6 +102,10 @@ class Field:
         for site in self.sites:
             self.enrol(site, self.config.client(site))
         self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.through: dict[str, list[str]] = {}
+        """By starter, what its command comes after."""
+        self.armed: dict[str, str] = {}
+        """More variables for all that is started."""
         self.begun = 0.0
         """When the first process was started, in seconds since 1970."""
 
@@ -121,7 +132,7 @@ class Field:
         self.begun = self.begun or time.time()
         with (self.path / f"{name}.log").open("ab") as log:
             self.running[name] = subprocess.Popen(
-                [sys.executable, "-m", "fedse", *arguments],
+                [*self.through.get(name, ()), sys.executable, "-m", "fedse", *arguments],
                 env=self.environment(name),
                 cwd=self.path,
                 stdin=subprocess.DEVNULL,
@@ -132,7 +143,7 @@ class Field:
     def environment(self, name: str) -> Mapping[str, str]:
         """Of the starter of that name, and all it starts."""
         armed = {"FEDSE_KILL_PLAN": str(self.plan)} | (LIGHT if self.light else {})
-        return {**os.environ, **QUIET, "PYTHONPATH": SWITCHED, **armed}
+        return {**os.environ, **QUIET, "PYTHONPATH": SWITCHED, **armed, **self.armed}
 
     def order(self, who: str, event: str, round: int) -> None:
         """`who` will be dead when it has said `event` in this round."""

@@ -23,6 +23,7 @@ from fedse.federation.renewal import require_fitting_keys, server_certificate
 from fedse.flower.ops.commands import command, environment, healthy
 from fedse.flower.ops.node_list import register_enrolled
 from fedse.flower.ops.resubmit import run_to_end
+from fedse.flower.ops.serve_region import above_kept
 from fedse.flower.ops.superlink import (
     CONNECTION,
     START_SECONDS,
@@ -52,7 +53,7 @@ class Server:
 
     def __init__(self, federation: Federation, processes: Processes, tell: Tell) -> None:
         self._federation, self._processes, self._tell = federation, processes, tell
-        self._kept: list[RestartingProcess] = []
+        self.kept: list[RestartingProcess] = []
         self._superexec: RestartingProcess | None = None
         self._stopping: list[Started] = []
         self._submitted_at = (processes.logs, 0)
@@ -93,7 +94,7 @@ class Server:
             lacking=self._room.lacking,
             watchdog=watchdog or plain_watchdog(self._federation),
         )
-        self._kept.append(kept)
+        self.kept.append(kept)
         self._wait(name, ready or (lambda: True), seconds)
         return kept
 
@@ -104,7 +105,7 @@ class Server:
 
     def look(self) -> None:
         """Whatever ended runs again, or soon will."""
-        for kept in self._kept:
+        for kept in self.kept:
             kept.look(time.monotonic())
         self._stopping = [s for s in self._stopping if self._processes.collect(s) is None]
         self._expiry.look(time.time())
@@ -126,7 +127,7 @@ class Server:
             return
         self._served_with = certificate
         self._tell("the server's certificate was renewed; nginx and the SuperLink read it now")
-        for kept in self._kept:
+        for kept in self.kept:
             name = kept.started.name if kept.started else ""
             if name == "superlink":
                 kept.restart("for the new certificate")  # the round goes on meanwhile
@@ -231,7 +232,9 @@ def serving(
         register_enrolled(federation, processes)
         if proxy and nginx:
             _start_proxy(federation, server, nginx)
-        yield server
+        with above_kept(federation, processes, tell) as above:
+            server.kept += above
+            yield server
 
 
 def _require_ports(federation: Federation, *, proxy: bool) -> None:

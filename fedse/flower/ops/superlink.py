@@ -15,6 +15,7 @@ from fedse.config.rounds import out_of
 from fedse.config.schema import Config
 from fedse.errors import RunError
 from fedse.federation.keys import Identity
+from fedse.flower.messages.bounds import largest_reply
 from fedse.flower.messages.bundle import write_app
 from fedse.flower.messages.offences import FILE as OFFENCES
 from fedse.flower.ops.commands import command, healthy
@@ -59,8 +60,9 @@ def superlink_command(
 
 def reply_arguments(run: Path) -> list[str]:
     """How large a reply in this run can be, and where the server's app looks for offences."""
-    spec = spec_of(run_config(run))
-    return ["--adapter-bytes", str(spec.nbytes), "--offences", str(run / OFFENCES)]
+    config = run_config(run)
+    most = largest_reply(config, spec_of(config))
+    return ["--adapter-bytes", str(most), "--offences", str(run / OFFENCES)]
 
 
 def superlink_arguments(

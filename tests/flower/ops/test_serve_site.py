@@ -18,7 +18,7 @@ needs("flwr")
 
 from flwr.supercore.constant import TASK_TYPE_TO_COMMAND
 
-from fedse.cli.federation import require_flower
+from fedse.cli.federation_options import require_flower
 from fedse.errors import ConfigError, MachineError, RunError, StoreError
 from fedse.flower.ops import serve_federation, serve_site
 from fedse.flower.ops.commands import environment

@@ -6,6 +6,7 @@ is `server` or a client. At an event with a file that ends in @hold the process 
 that ends in @held, and goes on when that is taken away. With FEDSE_LIGHT_SITES set, a site's worker
 opens a site without a model. Of every answer a line in left.jsonl tells what is about to leave: the
 digest of its bytes, and how many charges of the round the site's privacy journal has by then.
+With FEDSE_LYING_REGION a region signs a wrong sum whenever the site of that name has a vote in it.
 Nothing of fedse knows about it.
 """
 
@@ -112,10 +113,23 @@ def lighten(module):
     module.open_site = open_light_site
 
 
+def arm_lie(module):
+    regional_sum = module.regional_sum
+
+    def lie(current, votes, **rules):
+        planes = regional_sum(current, votes, **rules)
+        strays = os.environ["FEDSE_LYING_REGION"] in {one.client for one in votes}
+        return [planes[0] + 1.0, *planes[1:]] if strays else planes
+
+    module.regional_sum = lie
+
+
 ARMED = {}
 if PLAN:
     ARMED |= {"fedse.store.run": arm_run, "fedse.site.answer": arm_answer}
     ARMED |= {"fedse.site.private_step": arm_step}
+if os.environ.get("FEDSE_LYING_REGION"):
+    ARMED |= {"fedse.drivers.region_votes": arm_lie}
 if os.environ.get("FEDSE_LIGHT_SITES"):
     ARMED |= {"fedse.site.open": lighten}
 
