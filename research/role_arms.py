@@ -3,9 +3,9 @@
     python -m research.role_arms docs/results/roles.json --out RUNS --seeds 0 1 2
 
 The experiments of examples/workflows with equal optimiser steps in every arm: all roles share one
-policy, each role has a block of its own, or one agent without roles does all the work; three
-harbours together, and each alone. All are tested with signals that were never flown in any harbour.
-What is done is not done again.
+policy, each role has a block of its own, or one agent without roles does all the work, all three
+harbours together; and each harbour alone, with a shared policy. All are tested with signals that
+were never flown in any harbour. What is done is not done again.
 """
 
 import argparse
@@ -37,7 +37,7 @@ Arm = tuple[str, str]
 
 
 def arms_of(kind: str) -> list[Arm]:
-    return list(product(KINDS[kind], (TOGETHER, ALONE)))
+    return [*((policy, TOGETHER) for policy in KINDS[kind]), (SHARED, ALONE)]
 
 
 def experiment(kind: str, policy: str, settings: Mapping[str, Any]) -> Config:
@@ -78,9 +78,9 @@ def blocks(seeds: Mapping[str, Any]) -> list[list[bool]]:
 
 
 def questions(kind: str) -> Iterator[tuple[Arm, Arm]]:
-    """What is asked: together or alone, under each policy, and one policy or another."""
+    """What is asked: together or alone, and one policy or another."""
     policies = KINDS[kind]
-    yield from (((policy, TOGETHER), (policy, ALONE)) for policy in policies)
+    yield (SHARED, TOGETHER), (SHARED, ALONE)
     yield from (((policy, TOGETHER), (ONE, TOGETHER)) for policy in policies if policy != ONE)
     if ISOLATED in policies:
         yield (ISOLATED, TOGETHER), (SHARED, TOGETHER)
