@@ -35,7 +35,7 @@ from fedse.ledger.record import note_end, run_ledger
 from fedse.ledger.signed_sum import SumAsked, require_signed_sum, sign_sum
 from fedse.ledger.writing import Ledger
 from fedse.protocol import Ask, Question, SiteReply
-from fedse.site.answer import require_agreed
+from fedse.site.answer import received, require_agreed
 from fedse.site.rules import RuleRefusal, read_rules, require_allowed
 from fedse.store.region_answers import (
     KeptAnswer,
@@ -103,7 +103,8 @@ class Region:
 
     def _received(self, question: Question, body: bytes) -> Adapter:
         """The adapter of the question; every round before it is committed."""
-        adapter = parse_adapter(body, self._run.spec, self._run.config.aggregate)
+        config, spec = self._run.config, self._run.spec
+        adapter = parse_adapter(received(body, config, spec), spec, config.aggregate)
         if adapter.digest != question.adapter:
             raise WireError("the adapter is not the one the question names")
         self._follow(question.round, adapter)

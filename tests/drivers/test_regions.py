@@ -83,14 +83,26 @@ def test_any_partition_gives_the_digest_of_one_coordinator(
     assert evaluated == sum(one.eval_played for one in whole[-1].stats.values())
 
 
+@pytest.mark.parametrize("clip", ["none", "median"])
+def test_where_one_factor_rests_only_the_other_travels(tmp_path: Path, clip: str):
+    partition = PARTITIONS["two regions"]
+    config = with_settings(above_config(partition, clip=clip), {"train.factors": "b"})
+    whole = one_coordinator(tmp_path / "flat", config, names=NAMES)
+    results = Tree(tmp_path, config, partition).run()
+    assert [one.after for one in results] == [one.after for one in whole]
+    resting = Tree(tmp_path / "both", above_config(partition, clip=clip), partition).run()
+    assert results[0].bytes_up < resting[0].bytes_up
+
+
 SIX = (*NAMES, "zeta")
 
 
-@pytest.mark.parametrize("step", [1.0, 2.0])
-def test_secure_sums_of_regions_give_the_digest_of_one_secure_sum(tmp_path: Path, step: float):
+@pytest.mark.parametrize("factors", ["both", "b"])
+def test_secure_sums_of_regions_give_the_digest_of_one_secure_sum(tmp_path: Path, factors: str):
     needs("Crypto")
     partition = {"north": SIX[:3], "south": SIX[3:]}
-    config = above_config(partition, secure=True, clip="none", step=step)
+    config = above_config(partition, secure=True, clip="none", step=2.0)
+    config = with_settings(config, {"train.factors": factors})
     whole = one_coordinator(tmp_path / "flat", config, names=SIX)
     results = Tree(tmp_path, config, partition).run()
     assert [one.after for one in results] == [one.after for one in whole]
