@@ -63,6 +63,29 @@ def sum_to_bytes(planes: Sequence[Wide]) -> bytes:
     return b"".join(plane.astype("<f8", copy=False).tobytes() for plane in planes)
 
 
+def learned_planes(planes: Sequence[Wide], spec: AdapterSpec, part: AdapterSpec) -> Planes:
+    """The planes of the tensors that `part` has; at least one plane remains."""
+    if part == spec:
+        return list(planes)
+    places = [spec.slices[tensor.name] for tensor in part.tensors]
+    learned = [np.concatenate([plane[place] for place in places]) for plane in planes]
+    return [learned[0], *(plane for plane in learned[1:] if plane.any())]
+
+
+def with_resting_planes(
+    planes: Sequence[Wide], part: AdapterSpec, current: Adapter, *, weight: float
+) -> Planes:
+    """The planes of a whole sum: what `part` lacks is `weight` times as in `current`, exactly."""
+    if part == current.spec:
+        return list(planes)
+    whole: Planes = [weight * current.vector.astype(np.float64)]
+    whole += [np.zeros(current.spec.size) for _ in planes[1:]]
+    for plane, learned in zip(whole, planes, strict=True):
+        for name, place in part.slices.items():
+            plane[current.spec.slices[name]] = learned[place]
+    return whole
+
+
 def parse_sum(data: Payload, spec: AdapterSpec) -> list[Wide]:
     """The planes in `data`, where they are; any other length than that of planes is rejected."""
     whole, left = divmod(len(data), NUMBER * spec.size)

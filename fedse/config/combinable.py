@@ -191,7 +191,6 @@ def _regional(config: ParsedConfig) -> dict[str, bool]:
         f"{needs} schedule.news = 0: a region does not tell whose news it has": config.schedule.news
         > 0,
         f"{needs} buffer.pooled = false": config.buffer.pooled,
-        f'{needs} train.factors = "both"': config.train.factors != "both",
         f"{needs} aggregate.secure = false, or nothing but regions: a site beside them is in no "
         "sum": rules.secure and len(rules.regions) < len(config.clients),
         f"{needs} step.units = 0: the noise of a step is shared by all who are in one sum, and a "

@@ -35,7 +35,7 @@ from fedse.ledger.record import note_end, run_ledger
 from fedse.ledger.signed_sum import SumAsked, require_signed_sum, sign_sum
 from fedse.ledger.writing import Ledger
 from fedse.protocol import Ask, Question, SiteReply
-from fedse.site.answer import require_agreed
+from fedse.site.answer import received, require_agreed
 from fedse.site.rules import RuleRefusal, read_rules, require_allowed
 from fedse.store.region_answers import (
     KeptAnswer,
@@ -103,7 +103,8 @@ class Region:
 
     def _received(self, question: Question, body: bytes) -> Adapter:
         """The adapter of the question; every round before it is committed."""
-        adapter = parse_adapter(body, self._run.spec, self._run.config.aggregate)
+        config, spec = self._run.config, self._run.spec
+        adapter = parse_adapter(received(body, config, spec), spec, config.aggregate)
         if adapter.digest != question.adapter:
             raise WireError("the adapter is not the one the question names")
         self._follow(question.round, adapter)
@@ -155,6 +156,7 @@ class Region:
             raise WireError("asked for the sum of other votes than the region told of")
         if (asked.bound is None) != (self._run.config.aggregate.clip == "none"):
             raise WireError("asked for a sum with another clip than agreed")
+        self._require_few(question.round)
         r = self._opened(question.round, self._run.load(question.adapter))
         total = sum_of(r, begun.report.votes, asked.bound)
         terms = SumAsked(
@@ -167,6 +169,17 @@ class Region:
         line = self._line(terms, total)
         self._run.emit("region.summed", round=question.round, voters=len(terms.voters))
         return with_line(line.text, total)
+
+    def _require_few(self, round: int) -> None:
+        """Each region that is lost above is a reason for one more sum; there is no other.
+
+        Two sums at different bounds tell something about a single vote.
+        """
+        most = len(self._above.config.aggregate.regions)
+        if self._answers.count(round) > most:  # the list of votes is one of them
+            raise RuleRefusal(
+                Fault.OTHER_ROSTER, f"asked for more than {most} sums of round {round}"
+            )
 
     def _line(self, terms: SumAsked, total: bytes) -> Entry:
         """The signed line about the sum; there is one, also if a crash came after it."""

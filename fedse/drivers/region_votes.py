@@ -3,10 +3,10 @@
 from dataclasses import replace
 from functools import partial
 
-from fedse.aggregate.factors import learned_part
+from fedse.aggregate.factors import learned_part, travelling_spec
 from fedse.aggregate.merge import Vote, checked_vote
 from fedse.aggregate.region_report import ReportedVote
-from fedse.aggregate.regional import regional_sum, sum_to_bytes
+from fedse.aggregate.regional import learned_planes, regional_sum, sum_to_bytes
 from fedse.aggregate.validate import cap_lessons, load_checked, parse_adapter
 from fedse.committed import Exclusion, RoundResult
 from fedse.drivers.collecting import collect_keys, collect_votes, inbox
@@ -39,7 +39,8 @@ def sum_of(r: OpenRound, votes: tuple[ReportedVote, ...], bound: float | None) -
     planes = regional_sum(r.current, kept, bound=bound, settings=settings)
     if len(planes) > SENT_PLANES:
         raise WireError(f"the sum has {len(planes)} planes, at most {SENT_PLANES} are sent")
-    return sum_to_bytes(planes)
+    spec, config = r.run.spec, r.run.config
+    return sum_to_bytes(learned_planes(planes, spec, travelling_spec(spec, config)))
 
 
 def unheard(r: OpenRound) -> RoundResult:

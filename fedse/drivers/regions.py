@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
+from fedse.aggregate.factors import request_bytes
 from fedse.aggregate.merge import (
     WEIGHTS,
     Vote,
@@ -32,7 +33,7 @@ from fedse.drivers.collecting import (
     training_question,
     vote_rules,
 )
-from fedse.drivers.region_sums import adapter_of, require_usable
+from fedse.drivers.region_sums import adapter_of, usable_sum
 from fedse.drivers.round import OpenRound
 from fedse.errors import AdapterRejected, WireError
 from fedse.ledger.chain import Entry, read_line
@@ -88,7 +89,9 @@ def tell_regions(r: OpenRound) -> None:
     config = r.run.config
     if config.aggregate.regions and not config.eval.episodes:
         question = r.question("evaluate", r.current)
-        for _ in r.ask(question, r.current.to_bytes(), of=sorted(config.aggregate.regions)):
+        for _ in r.ask(
+            question, request_bytes(r.current, config), of=sorted(config.aggregate.regions)
+        ):
             pass  # who is away stays with the adapter it knows
 
 
@@ -202,9 +205,9 @@ def _held(
     )
     require_signed_sum(said, asked, total, key=report.key)
     assert said, "a line that is missing was refused"
-    require_usable(r, report, total, bound=request.bound)
+    whole = usable_sum(r, report, total, bound=request.bound)
     kept = inbox(r.run) / f"{r.index}-{region}.sum"
-    kept.write_bytes(total)
+    kept.write_bytes(whole)
     _keep_line(r, region, said, key=report.key)
     told = SummedEntry.model_validate(said.facts)
     votes = RegionVotes(

@@ -100,7 +100,7 @@ def check_adapter(asked: Asked, rest: Next) -> SiteReply:
     """The question is agreed to, and the message beside it is the adapter that it names."""
     question, config, spec = asked.question, asked.config, asked.site.spec
     require_agreed(question, config, spec)
-    adapter = parse_adapter(_received(asked.body, config, spec), spec, config.aggregate)
+    adapter = parse_adapter(received(asked.body, config, spec), spec, config.aggregate)
     if adapter.digest != question.adapter:
         raise WireError("the adapter is not the one the question names")
     return rest(replace(asked, current=adapter))
@@ -124,7 +124,7 @@ def require_agreed(question: Question, config: Config, spec: AdapterSpec) -> Non
         )
 
 
-def _received(body: bytes, config: Config, spec: AdapterSpec) -> bytes:
+def received(body: bytes, config: Config, spec: AdapterSpec) -> bytes:
     """The bytes of the whole adapter; a factor that never travels is as every run begins."""
     travelling = travelling_spec(spec, config)
     if travelling == spec:

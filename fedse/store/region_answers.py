@@ -69,6 +69,10 @@ class RegionAnswers:
         write_durably(data, answer.data)
         write_durably(numbers, answer.stats.model_dump_json().encode())
 
+    def count(self, round: int) -> int:
+        """How many questions of the round were answered."""
+        return len([*self._folder.glob(f"{round}-*.json")])
+
     def _files(self, round: int, key: str) -> tuple[Path, Path]:
         name = f"{round}-{key}"
         return self._folder / f"{name}.json", self._folder / f"{name}.bytes"

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedse.adapters.base import initial_adapter
 from fedse.aggregate.exact import Planes
 from fedse.aggregate.merge import Vote
 from fedse.aggregate.region_report import (
     RegionReport,
     ReportedVote,
+    SumRequest,
     report_to_bytes,
     with_line,
     without_line,
@@ -29,15 +31,17 @@ from fedse.drivers.round import OpenRound
 from fedse.drivers.run import run_local
 from fedse.drivers.stages import introduce
 from fedse.errors import ConfigError
+from fedse.faults import Fault
 from fedse.ledger.verifying import ledgers_in, verify_ledger
 from fedse.protocol import Question, SiteReply
+from fedse.site.rules import RuleRefusal
 from fedse.store import region_answers as answers_module
 from fedse.store.files import write_durably
 from fedse.store.run import Run
 from fedse.testing import open_toy_site
 from fedse.types import Adapter, ClientStats
 from tests.needs import needs
-from tests.toys.federation import NAMES, SPEC
+from tests.toys.federation import NAMES, SPEC, first_request
 from tests.toys.regions import Cut, Partition, Tree, above_config, clock
 
 needs("cryptography")
@@ -83,14 +87,26 @@ def test_any_partition_gives_the_digest_of_one_coordinator(
     assert evaluated == sum(one.eval_played for one in whole[-1].stats.values())
 
 
+@pytest.mark.parametrize("clip", ["none", "median"])
+def test_where_one_factor_rests_only_the_other_travels(tmp_path: Path, clip: str):
+    partition = PARTITIONS["two regions"]
+    config = with_settings(above_config(partition, clip=clip), {"train.factors": "b"})
+    whole = one_coordinator(tmp_path / "flat", config, names=NAMES)
+    results = Tree(tmp_path, config, partition).run()
+    assert [one.after for one in results] == [one.after for one in whole]
+    resting = Tree(tmp_path / "both", above_config(partition, clip=clip), partition).run()
+    assert results[0].bytes_up < resting[0].bytes_up
+
+
 SIX = (*NAMES, "zeta")
 
 
-@pytest.mark.parametrize("step", [1.0, 2.0])
-def test_secure_sums_of_regions_give_the_digest_of_one_secure_sum(tmp_path: Path, step: float):
+@pytest.mark.parametrize("factors", ["both", "b"])
+def test_secure_sums_of_regions_give_the_digest_of_one_secure_sum(tmp_path: Path, factors: str):
     needs("Crypto")
     partition = {"north": SIX[:3], "south": SIX[3:]}
-    config = above_config(partition, secure=True, clip="none", step=step)
+    config = above_config(partition, secure=True, clip="none", step=2.0)
+    config = with_settings(config, {"train.factors": factors})
     whole = one_coordinator(tmp_path / "flat", config, names=SIX)
     results = Tree(tmp_path, config, partition).run()
     assert [one.after for one in results] == [one.after for one in whole]
@@ -292,6 +308,22 @@ def test_a_region_that_is_cut_off_at_every_step_once_gives_the_same_adapter(
         assert [one for path in found if (one := verify_ledger(path).finding)] == []
         signed = verify_ledger(found[0]).entries
         assert len(signed) == 1 + len(calm), "one signed line for each sum, however often it is cut"
+
+
+def test_there_is_one_sum_for_each_region_that_may_be_lost(tmp_path: Path):
+    """Sums at many bounds would tell single votes."""
+    tree = Tree(tmp_path, above_config(PARTITIONS["two regions"]), PARTITIONS["two regions"])
+    current = initial_adapter(SPEC, seed=tree.config.run.seed)
+    train = first_request(tree.config, current)
+    asked = train.model_copy(update={"kind": "sum"})
+    with tree.region("north") as region:
+        assert region.answer(train, current.to_bytes()).adapter
+        for bound in (1.0, 0.5, 1.0):
+            body = SumRequest(request=train.digest, bound=bound).model_dump_json().encode()
+            assert region.answer(asked, body).adapter
+        with pytest.raises(RuleRefusal, match="more than 2 sums of round 1") as refused:
+            region.answer(asked, body.replace(b"1.0", b"0.7"))
+        assert refused.value.exit_code == Fault.OTHER_ROSTER
 
 
 def test_a_run_on_one_machine_has_no_regions(tmp_path: Path):
