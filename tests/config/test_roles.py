@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from fedse.adapters.base import initial_adapter, spec_of
+from fedse.blocks import block_adapter
 from fedse.config.keys import config_keys
 from fedse.config.schema import Config
 
@@ -88,3 +90,26 @@ def test_every_setting_of_roles_is_described():
     described = {key for key in config_keys() if key.startswith("roles.")}
     assert {"roles.names", "roles.policy", "roles.together", "roles.local"} <= described
     assert "clients.roles" in config_keys()
+
+
+@pytest.mark.parametrize(
+    ("roles", "reason"),
+    [
+        ({"names": ("act", "act")}, "roles.names has 'act' twice"),
+        ({**APART, "together": [["act", "fly"]]}, "roles.together names 'fly'"),
+        ({"together": [["act", "plan"]]}, 'roles.together needs roles.policy = "isolated"'),
+        ({"local": ["act"]}, "what all roles share cannot stay at home"),
+        ({**APART, "together": [["act", "plan"]], "local": ["act"]}, "must be local together"),
+        ({**APART, "local": NAMES}, "roles.local holds every role"),
+    ],
+)
+def test_what_roles_say_of_each_other_must_fit(roles: Any, reason: str):
+    with pytest.raises(ValidationError, match=reason):
+        config(**roles)
+
+
+def test_all_blocks_begin_as_an_adapter_without_roles_does():
+    apart, plain = config(**APART), config(names=())
+    whole = initial_adapter(spec_of(apart), seed=3)
+    alone = initial_adapter(spec_of(plain), seed=3)
+    assert [block_adapter(whole, block).digest for block in NAMES] == [alone.digest] * len(NAMES)
