@@ -82,10 +82,15 @@ def without_line(data: bytes) -> tuple[bytes, bytes]:
 
 
 def added_up(counted: Iterable[ClientStats]) -> ClientStats:
-    """The numbers of several sites as those of one: sums, means of means, the longest time."""
+    """The numbers of several sites as those of one: sums, means of means, the longest time.
+
+    How it goes for each role of an agent is not told above.
+    """
     every = list(counted)
     found: dict[str, float | None] = {}
     for name, field in ClientStats.model_fields.items():
+        if name == "roles":
+            continue
         values = [getattr(one, name) for one in every if getattr(one, name) is not None]
         if field.annotation is int:
             found[name] = sum(values)
