@@ -531,7 +531,9 @@ class Sites:
         names = {node.node_id: node.name for node in self.get_nodes()}
         self._asked = {}
         for message in messages:
-            name = names[message.metadata.dst_node_id]
+            name = names.get(message.metadata.dst_node_id)
+            if name is None:
+                continue  # refused, as Flower does where a node has gone since they were listed
             message.metadata.__dict__["_message_id"] = name
             self._asked[name] = message
         self._round += 1
