@@ -1,4 +1,4 @@
-"""The SuperLink's database is kept as we say, and one that is written to is waited for."""
+"""The SuperLink's database does not write zeros over what it deletes, and is Flower's otherwise."""
 
 import sqlite3
 import subprocess
@@ -35,7 +35,7 @@ def test_flower_opens_its_database_so(tmp_path: Path) -> None:
     ).stdout.split("\n")
     assert [line for line in told if line.startswith(("secure", "busy", "journal"))] == [
         "secure_delete 0",
-        "busy_timeout 60000",
+        "busy_timeout 5000",
         "journal_mode wal",
     ]
     with sqlite3.connect(file) as link:
