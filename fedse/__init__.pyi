@@ -81,7 +81,6 @@ from .method.select import Select as Select
 from .method.select import SelectByRecord as SelectByRecord
 from .results.alarms import Alarm as Alarm
 from .results.arms import Arm as Arm
-from .results.best_rounds import BestRound as BestRound
 from .results.compare import ArmResult as ArmResult
 from .results.compare import Comparison as Comparison
 from .results.compare import Contrast as Contrast

@@ -59,7 +59,7 @@ def result_json(result: RunResult) -> dict[str, Any]:
 
 def _best_json(result: RunResult) -> dict[str, Any]:
     best = result.best_rounds.items()
-    return {block: {"round": one.round, **_rate_json(one.rate)} for block, one in best}
+    return {block: {"round": round, **_rate_json(rate)} for block, (round, rate) in best}
 
 
 def _change_json(change: Change) -> dict[str, Any]:

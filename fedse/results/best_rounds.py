@@ -6,7 +6,6 @@ Blocks of different rounds have not acted together: play with such an adapter be
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from fedse.blocks import block_adapter, with_blocks
 from fedse.errors import StoreError
@@ -16,22 +15,19 @@ from fedse.store.run import Run
 from fedse.types import Adapter
 
 
-class BestRound(NamedTuple):
-    round: int
-    rate: Rate
-    """Success in the validation games of sites where a role of the block acts."""
+def best_rounds(run: Run) -> Mapping[str, tuple[int, Rate]]:
+    """Block -> the round after which it did best, of equal ones the latest, and its success there.
 
-
-def best_rounds(run: Run) -> Mapping[str, BestRound]:
-    """Block -> the round after which it did best, of equal ones the latest; empty without blocks,
-    and for blocks that no validation game was played with."""
+    That is in the validation games of sites where a role of the block acts. Empty without blocks,
+    and for blocks that no validation game was played with.
+    """
     results = [*run.results()]
     validations = validations_of(run, results)
     if not any(validations.values()):
         return {}
     courses = block_course(results, run.config, validations)
     return {
-        block: BestRound(*max(course.items(), key=lambda one: (one[1].value, one[0])))
+        block: max(course.items(), key=lambda one: (one[1].value, one[0]))
         for block, course in courses.items()
         if course
     }
@@ -46,6 +42,6 @@ def best_adapter(run: Run) -> Adapter:
             hint='set roles.policy = "isolated" and gate.episodes above 0',
         )
     parts = {
-        block: block_adapter(run.adapter(one.round), block).vector for block, one in best.items()
+        block: block_adapter(run.adapter(index), block).vector for block, (index, _) in best.items()
     }
     return with_blocks(newest, parts)

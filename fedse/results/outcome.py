@@ -9,7 +9,7 @@ from fedse.committed import RoundResult
 from fedse.config.schema import Config
 from fedse.errors import StoreError
 from fedse.results.alarms import Alarm, course_alarms, round_alarms
-from fedse.results.best_rounds import BestRound, best_rounds
+from fedse.results.best_rounds import best_rounds
 from fedse.results.role_course import Validations, validations_of
 from fedse.stats.rates import (
     PLACES,
@@ -59,7 +59,7 @@ class RunResult:
     """Place -> client -> success in the newest evaluation. Places are `test` = tasks that no client
     has and `home` = the client's own, with `-personal` appended for its personal adapter."""
 
-    best_rounds: Mapping[str, BestRound] = field(default_factory=dict)
+    best_rounds: Mapping[str, tuple[int, Rate]] = field(default_factory=dict)
     """Block of the adapter -> the round after which it did best in validation games, if an agent of
     several roles has blocks of its own for them and `gate.episodes` is above 0."""
     validations: Validations = field(default_factory=dict)

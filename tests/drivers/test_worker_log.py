@@ -24,8 +24,9 @@ class Noisy(CoinWorld):
     """Prints as libraries do: through Python, and as C code does."""
 
     def step(self, action: str) -> Step:
-        print("to stdout")
-        print("to stderr", file=sys.stderr)
+        # A line at once: two workers write into one file.
+        sys.stdout.write("to stdout\n")
+        sys.stderr.write("to stderr\n")
         os.write(2, b"from C\n")
         return super().step(action)
 

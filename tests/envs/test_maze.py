@@ -161,7 +161,7 @@ def test_the_short_prompt_takes_the_bare_direction_too(text: str) -> None:
 
 def test_reaching_the_goal_is_reward_one_and_success() -> None:
     step = started("7,6").step("move down")
-    assert step == ("Success", 1.0, True, True, True)
+    assert step[:5] == ("Success", 1.0, True, True, True)
 
 
 def test_the_goal_on_the_last_turn_counts_and_standing_still_runs_out() -> None:
@@ -170,7 +170,7 @@ def test_the_goal_on_the_last_turn_counts_and_standing_still_runs_out() -> None:
     assert maze.step("move down").success
     maze = started("7,6", max_turns=2)
     maze.step("nonsense")
-    assert maze.step("nonsense") == ("Failure", 0.0, True, False, False)
+    assert maze.step("nonsense")[:5] == ("Failure", 0.0, True, False, False)
     with pytest.raises(EnvError):
         maze.step("move down")
 

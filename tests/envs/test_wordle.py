@@ -123,8 +123,8 @@ def test_a_guess_may_be_spelled_in_many_ways(text: str) -> None:
 def test_an_invalid_word_costs_a_try_and_tells_nothing(text: str) -> None:
     game = started(prompt="short", max_turns=2)
     five_letters = len(text.replace(" ", "")) == 5
-    assert game.step(text) == ("invalid", 0.0, False, False, five_letters)
-    assert game.step(text) == ("invalid", 0.0, True, False, five_letters)
+    assert game.step(text)[:5] == ("invalid", 0.0, False, False, five_letters)
+    assert game.step(text)[:5] == ("invalid", 0.0, True, False, five_letters)
     with pytest.raises(EnvError):
         game.step("apple")
 
@@ -133,7 +133,7 @@ def test_a_win_on_the_last_try_counts() -> None:
     game = started(hidden="fixed", max_turns=2)
     game.step("no word")
     step = game.step(winning_word(0))
-    assert step == ("g g g g g. Success", 1.0, True, True, True)
+    assert step[:5] == ("g g g g g. Success", 1.0, True, True, True)
 
 
 def test_full_answers_tell_the_tries_left() -> None:

@@ -11,7 +11,7 @@ from fedse.committed import RoundResult
 from fedse.config.schema import Config
 from fedse.errors import StoreError
 from fedse.results.alarms import standing_alarms
-from fedse.results.best_rounds import BestRound, best_adapter, best_rounds
+from fedse.results.best_rounds import best_adapter, best_rounds
 from fedse.results.role_alarms import role_alarms
 from fedse.results.role_course import role_course
 from fedse.role_figures import RoleStats, are_possible, by_role, flat
@@ -141,8 +141,8 @@ def test_every_block_is_taken_of_its_best_round(run: Run):
         commit(run, 3, {"a": (3, 10), "b": (4, 10)}),
     ]
     assert best_rounds(run) == {
-        "planner": BestRound(1, Rate(9, 10)),
-        "worker": BestRound(2, Rate(5, 10)),
+        "planner": (1, Rate(9, 10)),
+        "worker": (2, Rate(5, 10)),
     }
     best = best_adapter(run)
     for block, source in zip(NAMES, made, strict=False):

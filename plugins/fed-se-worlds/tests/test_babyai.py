@@ -207,10 +207,10 @@ def test_the_short_text_tells_a_far_object_the_goal_speaks_of() -> None:
 
 def test_success_is_reward_one_and_the_turns_run_out() -> None:
     game = started("GoToRedBall/0", max_turns=2)
-    assert game.step("go to red ball 1") == ("Success", 1.0, True, True, True)
+    assert game.step("go to red ball 1")[:5] == ("Success", 1.0, True, True, True)
     game = started("GoToRedBall/0", max_turns=2)
     game.step("nonsense")
-    assert game.step("nonsense") == ("Failure", 0.0, True, False, False)
+    assert game.step("nonsense")[:5] == ("Failure", 0.0, True, False, False)
     for ask in (game.expert, game.actions, lambda: game.step("turn left")):
         with pytest.raises(EnvError):
             ask()

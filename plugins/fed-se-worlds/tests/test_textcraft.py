@@ -62,7 +62,7 @@ def test_the_full_texts() -> None:
     env.step("Thought: boards first.\nAction: craft 2 ash board using 1 ash")
     env.step("get 1 glue")
     assert env.step("inventory").observation == "You have 2 ash board, 1 glue."
-    assert env.step("craft 1 ash tray using 2 ash board, 1 glue") == (
+    assert env.step("craft 1 ash tray using 2 ash board, 1 glue")[:5] == (
         "You made 1 ash tray. Success", 1.0, True, True, True,
     )  # fmt: skip
 
@@ -79,7 +79,7 @@ def test_the_short_texts() -> None:
         "have nothing", "have 1 ash", "no. have 1 ash", "have 2 ash board",
         "have 2 ash board, 1 glue",
     ]  # fmt: skip
-    assert env.step(env.expert()) == ("Success", 1.0, True, True, True)
+    assert env.step(env.expert())[:5] == ("Success", 1.0, True, True, True)
 
 
 def test_the_actions_are_the_listed_crafts_their_gets_and_a_look() -> None:
@@ -148,7 +148,7 @@ def test_the_goal_on_the_last_turn_counts_and_idling_runs_out() -> None:
     assert env.step("craft 1 ash bowl using 2 ash").success
     env = started("ash bowl", max_turns=3, prompt="short")
     steps = [env.step("inventory") for _ in range(3)]
-    assert steps[-1] == ("Failure", 0.0, True, False, True)
+    assert steps[-1][:5] == ("Failure", 0.0, True, False, True)
     with pytest.raises(EnvError):
         env.step("inventory")
 

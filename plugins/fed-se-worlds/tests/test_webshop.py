@@ -105,7 +105,7 @@ def test_the_short_prompt_tells_the_instruction_once() -> None:
         step = shop.step(shop.expert())
     assert [text.startswith("buy ") for text in told] == [True] + [False] * (len(told) - 1)
     assert max(map(len, told)) < 220
-    assert step == ("score 1.00", 1.0, True, True, True)
+    assert step[:5] == ("score 1.00", 1.0, True, True, True)
     assert shop.system_prompt == "shop"
 
 
@@ -179,11 +179,11 @@ def test_only_buying_is_rewarded_and_the_last_turn_counts() -> None:
     for _ in range(turns - 1):
         shop.step(shop.expert())
     score = "Your score (min 0.0, max 1.0)"
-    assert shop.step("click[buy now]") == (
+    assert shop.step("click[buy now]")[:5] == (
         f"Thank you for your order [SEP] {score} [SEP] 1.00", 1.0, True, True, True
     )  # fmt: skip
     shop = started(max_turns=1)
-    assert shop.step("click[Buy Now]") == (
+    assert shop.step("click[Buy Now]")[:5] == (
         f"You have no turns left [SEP] {score} [SEP] 0.00", 0.0, True, False, True
     )  # fmt: skip
     with pytest.raises(EnvError):
