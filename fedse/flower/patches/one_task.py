@@ -73,9 +73,13 @@ class _OneTask:
 
 
 async def _answer_of(app: App, request: Request) -> Response:
-    """What `app` answers; the body has been read, or there is nothing in it for this app."""
+    """What `app` answers; it may read the body again."""
     response = Response()
     parts: list[bytes] = []
+    unread = [{"type": "http.request", "body": await request.body(), "more_body": False}]
+
+    async def receive() -> Any:
+        return unread.pop() if unread else await request.receive()
 
     async def note(message: dict[str, Any]) -> None:
         if message["type"] == "http.response.start":
@@ -84,6 +88,6 @@ async def _answer_of(app: App, request: Request) -> Response:
         elif message["type"] == "http.response.body":
             parts.append(message.get("body", b""))
 
-    await app(request.scope, request.receive, note)
+    await app(request.scope, receive, note)
     response.body = b"".join(parts)
     return response
