@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +18,8 @@ def in_blocks(spec: AdapterSpec, blocks: Sequence[str]) -> AdapterSpec:
         for block in blocks
         for tensor in spec.tensors
     ]
-    changed = {"blocks": tuple(sorted(blocks)), "tensors": tuple(sorted(tensors, key=_name))}
-    # Not model_copy: it would copy what the spec has worked out about its own tensors.
-    return AdapterSpec.model_validate({**spec.model_dump(), **changed})
+    ordered = tuple(sorted(tensors, key=_name))
+    return _changed(spec, {"blocks": tuple(sorted(blocks)), "tensors": ordered})
 
 
 def _name(tensor: TensorSpec) -> str:
@@ -32,20 +32,22 @@ def bare_name(spec: AdapterSpec, tensor: str) -> str:
 
 
 @lru_cache(maxsize=32)
-def _bare(identity: str, spec_json: str) -> AdapterSpec:
-    spec = AdapterSpec.model_validate_json(spec_json)
+def bare_spec(spec: AdapterSpec) -> AdapterSpec:
+    """The spec that one block follows by itself."""
+    if not spec.blocks:
+        return spec
     first = f"{spec.blocks[0]}/"
-    tensors = tuple(
+    tensors = [
         TensorSpec(name=tensor.name.removeprefix(first), shape=tensor.shape)
         for tensor in spec.tensors
         if tensor.name.startswith(first)
-    )
-    return spec.model_copy(update={"blocks": (), "tensors": tensors})
+    ]
+    return _changed(spec, {"blocks": (), "tensors": tensors})
 
 
-def bare_spec(spec: AdapterSpec) -> AdapterSpec:
-    """The spec that one block follows by itself."""
-    return _bare(spec.identity, spec.model_dump_json()) if spec.blocks else spec
+def _changed(spec: AdapterSpec, changes: Mapping[str, Any]) -> AdapterSpec:
+    # Not model_copy: it would copy what the spec has worked out about its own tensors.
+    return AdapterSpec.model_validate({**spec.model_dump(), **changes})
 
 
 def span_of(spec: AdapterSpec, block: str) -> slice:

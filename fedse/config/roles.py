@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from fedse.config.section import Section
+from fedse.suggest import did_you_mean
 
 ROLE_NAME = r"^[a-z0-9][a-z0-9_-]{0,31}$"
 RoleName = Annotated[str, Field(pattern=ROLE_NAME)]
@@ -109,6 +110,14 @@ class RolesSection(Section):
         if alone := sorted({*self.merged_blocks} - voted):
             return f"no client has the role {alone[0].split(SHARED)[0]!r}: see clients.roles"
         return ""
+
+
+def unknown_role(model: str, roles: Sequence[str]) -> str:
+    """Why a request for this model is for no role; empty if it is, or the agent has no roles."""
+    if not roles or model in roles:
+        return ""
+    named = f"model must be a role of the agent: {', '.join(roles)}; got {model!r:.60}"
+    return f"{named}{did_you_mean(model, roles)}"
 
 
 def _require_unique(setting: str, names: Iterable[str]) -> None:

@@ -34,4 +34,4 @@ def has_succeeded(game: Trajectory, role: str) -> bool:
 def _figures(played: Sequence[Trajectory], role: str, fit: RoleFit) -> RoleStats:
     own = [game for game in played if any(turn.role == role for turn in game.turns)]
     won = sum(has_succeeded(game, role) for game in own)
-    return RoleStats(len(own), won, fit.loss, fit.gradient, fit.tokens, fit.drift)
+    return RoleStats(len(own), won, *fit)

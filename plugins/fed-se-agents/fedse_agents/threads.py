@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from fedse.suggest import did_you_mean
+from fedse.config.roles import unknown_role
 from fedse.types import Turn
 from fedse_agents.conversation import ShownAndAnswered
 from fedse_agents.refused import RequestRefused
@@ -120,14 +120,6 @@ class Threads:
 
 def require_role(model: str, roles: Sequence[str]) -> str:
     """The role that a request is for, which is the model's name; none if the agent has none."""
-    if not roles:
-        return ""
-    if model not in roles:
-        raise RequestRefused(
-            404,
-            "model_not_found",
-            f"model must be a role of the agent: {', '.join(roles)}; got {model!r:.60}"
-            f"{did_you_mean(model, roles)}",
-            param="model",
-        )
-    return model
+    if problem := unknown_role(model, roles):
+        raise RequestRefused(404, "model_not_found", problem, param="model")
+    return model if roles else ""

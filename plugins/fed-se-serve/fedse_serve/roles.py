@@ -8,25 +8,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fedse.adapters.peft_folder import WEIGHTS
-from fedse.config.roles import SHARED
-from fedse.suggest import did_you_mean
+from fedse.config.roles import SHARED, unknown_role
 from fedse_serve.asked import Refused
 from fedse_serve.registry import digest_in
 
 
 def role_asked(model: str, roles: Sequence[str]) -> str:
     """The role that a request is for; empty if the agent has none."""
-    if not roles:
-        return ""
-    if model not in roles:
-        raise Refused(
-            404,
-            "model_not_found",
-            f"model must be a role of the agent: {', '.join(roles)}; got {model!r:.60}"
-            f"{did_you_mean(model, roles)}",
-            param="model",
-        )
-    return model
+    if problem := unknown_role(model, roles):
+        raise Refused(404, "model_not_found", problem, param="model")
+    return model if roles else ""
 
 
 def block_folder(adapter: Path, role: str) -> Path | None:
