@@ -23,12 +23,13 @@ def is_due(config: Config, round: int) -> bool:
 def personal_adapter(
     current: Adapter, site: Site, config: Config, *, round: int, emit: Emit
 ) -> Adapter | None:
-    """What `personal.steps` steps on all that ever worked here make of `current`.
+    """What `personal.steps` steps on all that had worked here before `round` make of `current`.
 
     It is made from `current` anew each time, so what the federation learned is in it, and nothing
-    of it goes back. None without a lesson.
+    of it goes back. None without a lesson. A round that is done again may have brought lessons
+    already: they are not among these.
     """
-    lessons = site.buffer.lessons(config.run.name, round, config.buffer.history)
+    lessons = site.buffer.lessons(config.run.name, round - 1, config.buffer.history)
     if not lessons:
         return None
     emit("personal.started", client=site.client, round=round, lessons=len(lessons))

@@ -76,6 +76,19 @@ def test_it_has_no_influence_on_the_vote(tmp_path: Path):
     assert with_it.update.adapter.digest == without.update.adapter.digest
 
 
+def test_a_round_that_is_done_again_makes_the_personal_adapter_it_made_before(tmp_path: Path):
+    """Also when it was killed after what it played had entered the buffer."""
+    settings = config(steps=8, every=1)
+    kept = Kept(tmp_path, settings)
+    before = client_eval(CURRENT, kept.site, settings, round=2, emit=silent)
+    made = kept.adapters["personal", 1]
+    client_round(CURRENT, kept.site, settings, round=2, emit=silent)
+    assert kept.site.buffer.added("run", 2)
+    again = client_eval(CURRENT, kept.site, settings, round=2, emit=silent)
+    assert kept.adapters["personal", 1].digest == made.digest
+    assert again.personal_succeeded == before.personal_succeeded
+
+
 def test_what_decides_and_what_is_reported_are_other_games_than_those_learned_from(tmp_path: Path):
     settings = config(steps=8).model_copy(
         update={"gate": config().gate.model_copy(update={"episodes": 9})}
