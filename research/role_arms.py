@@ -1,6 +1,6 @@
 """Does it pay to tell roles apart, and to learn together? Three workflows, the same games.
 
-    python -m research.role_arms docs/results/roles.json --out RUNS --seeds 0 1 2
+    python -m research.role_arms docs/results/roles.json --out RUNS --kinds voting --steps 60
 
 The experiments of examples/workflows with equal optimiser steps in every arm: all roles share one
 policy, each role has a block of its own, or one agent without roles does all the work, all three
@@ -124,7 +124,7 @@ def main() -> None:
             settings = {"run.seed": seed, "train.steps": given.steps, **changed}
             done[str(seed)] = played(kind, arm, settings, given.out)
             found["answers"] = {k: answered(k, arms) for k, arms in found["arms"].items()}
-            found["steps"] = given.steps
+            found.setdefault("steps", {})[kind] = given.steps
             given.result.write_text(json.dumps(found, indent=1) + "\n")
             won = "".join(done[str(seed)]["games"].values())
             cpu = done[str(seed)]["cpu_seconds"]

@@ -50,7 +50,7 @@ class Verdict(NamedTuple):
 
 def ledgers_in(folder: Path) -> list[Path]:
     """The ledgers of a run or of a site's home: its own first, then those of clients inside."""
-    inside = ("*", "clients/*", "flower/sites/*", "tree/regions/*", "tree/sites/*")
+    inside = ("*", "clients/*", "flower/sites/*")
     clients = [path for where in inside for path in sorted(folder.glob(f"{where}/{FILE}"))]
     return [path for path in (folder / FILE, *clients) if path.is_file()]
 

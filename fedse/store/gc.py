@@ -60,7 +60,7 @@ def collect_run(run: Run, *, rounds: int, answers: int, dry_run: bool) -> list[F
 
 def client_databases(run: Path) -> list[Path]:
     """The buffers of the clients whose homes are inside a run's folder."""
-    places = ("clients", "flower/sites", "tree/sites")
+    places = ("clients", "flower/sites")
     return [db for where in places for db in run.glob(f"{where}/*/buffer.db")]
 
 

@@ -190,7 +190,7 @@ def test_gc_removes_what_a_kill_left_and_late_replies_to_old_rounds(tmp_path: Pa
     assert recent.exists()
 
 
-@pytest.mark.parametrize("place", ["clients", "flower/sites", "tree/sites"])
+@pytest.mark.parametrize("place", ["clients", "flower/sites"])
 def test_gc_reaches_the_outboxes_of_clients_inside_a_run(tmp_path: Path, place: str):
     """Where every engine keeps the homes of its clients."""
     go_on(tmp_path, config(), until=2)
