@@ -7,7 +7,9 @@ called one inside the other, in the same order.
 
 Only a few are answered at a time, in the order in which they came; the others wait before they are
 read. When hundreds of sites ask at once, a SuperLink that begins with all of them answers each so
-late that its site has given up and asks again, and nobody is served.
+late that its site has given up and asks again, and nobody is served. Heartbeats do not wait for
+other requests: a node gives them up after five seconds, and without them it counts as gone, with
+whatever it was asked.
 """
 
 import asyncio
@@ -19,9 +21,11 @@ from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-FLEET, RUNTIME = "/v1/fleet/", "/v1/runtime/"
-"""What nodes ask, and what the server's app asks, which does not wait for the nodes."""
+WAYS = ("/v1/fleet/send-node-heartbeat", "/v1/fleet/", "/v1/runtime/")
+"""That a node is there, what else nodes ask, and what the server's app asks; the first that fits.
+None of them waits for another."""
 AT_ONCE = 8
+"""Of each way."""
 
 App = Callable[[Any, Any, Any], Awaitable[None]]
 Answer = Callable[[Request], Awaitable[Response]]
@@ -54,7 +58,7 @@ def _around(inside: Answer, dispatch: Dispatch) -> Answer:
 class _OneTask:
     def __init__(self, usual: App, answer: Answer) -> None:
         self._usual, self._answer = usual, answer
-        self._turns = {way: asyncio.Semaphore(AT_ONCE) for way in (FLEET, RUNTIME)}
+        self._turns = {way: asyncio.Semaphore(AT_ONCE) for way in WAYS}
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         path = scope["path"] if scope["type"] == "http" else ""
