@@ -1,0 +1,152 @@
+"""What real sites need while they wait for their first request: memory and CPU, by process.
+
+    python -m research.measure_waiting_sites docs/results/waiting-sites.json --sites 50 --name NAME
+
+Every site is started by `fedse site start` and connects, with TLS and a node key, to what
+`fedse federation start` starts, but for the round loop: nobody asks anything. Pages that several
+processes share are counted once (PSS). Each call adds its figures to the file, under its name.
+Linux only.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import psutil
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from fedse.__main__ import end_on_sigterm
+from fedse.federation.keys import PRESENCE
+from fedse.flower.ops.serve_federation import serving
+from tests.system.field import SHORT_ROUND, Field, field, maze_clients
+
+EXPERIMENT = """
+[run]
+name = "waiting"
+rounds = 1
+[model]
+rank = 2
+[eval]
+episodes = 0
+[aggregate]
+min_clients = 1
+"""
+AT_ONCE = 5
+"""Sites that are started side by side."""
+START_SECONDS = 600.0
+PARTS = {
+    "fedse.flower.ops.supernode": "node",
+    "fedse.site.worker": "worker",
+    "superexec": "superexec",
+    "site start": "starter",
+}
+"""By what stands in its command line."""
+KEYS = ("pss", "uss", "cpu")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--sites", type=int, default=50)
+    parser.add_argument("--idle", type=float, default=60.0, help="seconds of waiting")
+    parser.add_argument("--name", required=True, help="under which the figures are kept")
+    given = parser.parse_args()
+    end_on_sigterm()
+    names = [f"site-{n:03}" for n in range(given.sites)]
+    text = EXPERIMENT + SHORT_ROUND + maze_clients(names)
+    with (
+        tempfile.TemporaryDirectory(prefix="fedse-waiting-") as folder,
+        field(Path(folder), text) as here,
+        serving(here.federation, proxy=True),
+    ):
+        began = time.monotonic()
+        for first in range(0, len(names), AT_ONCE):
+            some = names[first : first + AT_ONCE]
+            for site in some:
+                here.start_site(site)
+            here.wait(START_SECONDS, until=partial(are_waiting, here, some))
+        seconds = round(time.monotonic() - began)
+        found = waiting(here, names, given.idle)
+    kept = json.loads(given.out.read_text()) if given.out.is_file() else {}
+    kept[given.name] = {"sites": given.sites, "seconds_to_start": seconds, **found}
+    given.out.write_text(json.dumps(kept, indent=1) + "\n")
+    print(json.dumps(kept[given.name], indent=1))
+
+
+def are_waiting(here: Field, names: list[str]) -> bool:
+    """The workers of these sites listen, and the server has let their nodes in."""
+
+    def is_waiting(site: str) -> bool:
+        log = (here.path / f"{site}.log").read_text()
+        return "worker ready" in log and (here.home(site) / PRESENCE).exists()
+
+    return all(map(is_waiting, names))
+
+
+def waiting(here: Field, names: list[str], seconds: float) -> dict[str, Any]:
+    """What the sites need together, each of them, and each kind of process."""
+    sites = {name: list(processes_of(here, name)) for name in names}
+    before = {one.pid: spent(one) for all_of_it in sites.values() for one in all_of_it}
+    time.sleep(seconds)
+    each: dict[str, list[dict[str, float]]] = {}
+    totals = []
+    for all_of_it in sites.values():
+        figures = {part_of(one): {**memory(one.pid), "cpu": spent(one)} for one in all_of_it}
+        for one in all_of_it:
+            figures[part_of(one)]["cpu"] -= before[one.pid]
+        for part, figure in figures.items():
+            each.setdefault(part, []).append(figure)
+        totals.append(
+            {key: sum(one[key] for one in figures.values()) for key in ("pss", "uss", "cpu")}
+        )
+    return {
+        "gigabytes_of_all": round(sum(one["pss"] for one in totals) / 1e9, 2),
+        "site": medians(totals, seconds),
+        **{part: medians(figures, seconds) for part, figures in each.items()},
+    }
+
+
+def medians(figures: list[dict[str, float]], seconds: float) -> dict[str, float]:
+    """Megabytes of 10^6 bytes, with shared pages counted once and without; CPU s of a minute."""
+    return {
+        "pss_mb": round(median(one["pss"] for one in figures) / 1e6, 1),
+        "uss_mb": round(median(one["uss"] for one in figures) / 1e6, 1),
+        "cpu_seconds_per_minute": round(median(one["cpu"] for one in figures) * 60 / seconds, 2),
+    }
+
+
+def processes_of(here: Field, site: str) -> Iterator[psutil.Process]:
+    """All that `fedse site start` started, and itself."""
+    top = psutil.Process(here.running[site].pid)
+    yield top
+    yield from top.children(recursive=True)
+
+
+def part_of(process: psutil.Process) -> str:
+    line = " ".join(process.cmdline())
+    return next((part for mark, part in PARTS.items() if mark in line), line)
+
+
+def memory(pid: int) -> dict[str, float]:
+    """Bytes of a process: its share of what it has resident, and what it shares with none."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
+    kilobytes = {name: int(rest.split()[0]) for name, rest in (line.split(":") for line in lines)}
+    own = kilobytes["Private_Clean"] + kilobytes["Private_Dirty"]
+    return {"pss": kilobytes["Pss"] * 1024, "uss": own * 1024}
+
+
+def spent(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+if __name__ == "__main__":
+    main()
