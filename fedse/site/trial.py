@@ -4,6 +4,7 @@ To open a site takes torch and the base model. A site that waits for its first r
 in memory, and yet its owner must learn at the start what is missing.
 """
 
+import faulthandler
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 
 from fedse.errors import MachineError
 
+STDERR = 2
 WHEN = ("now", "later", "only")
 OPEN_HELP = (
     "when sites are opened: the first one now; later, at their first requests, after a process of "
@@ -64,8 +66,17 @@ def _traced(process: "subprocess.Popen[bytes]") -> Iterator[None]:
     def ask(*_: Any) -> None:
         process.send_signal(signal.SIGUSR1)
 
+    # Python's own signal handlers know nothing of this one and would remove it for good.
+    told = faulthandler.unregister(signal.SIGUSR1)
     before = signal.signal(signal.SIGUSR1, ask)
     try:
         yield
     finally:
         signal.signal(signal.SIGUSR1, before)
+        if told:
+            tell_where()
+
+
+def tell_where() -> None:
+    """Whoever sends SIGUSR1 finds in the log of this process where each of its threads is."""
+    faulthandler.register(signal.SIGUSR1, file=STDERR, all_threads=True)

@@ -5,7 +5,6 @@ the site's own log; the caller gets a number only, because what it receives may 
 A request that was answered before is answered from the outbox, so asking twice is safe.
 """
 
-import faulthandler
 import json
 import logging
 import signal
@@ -41,7 +40,7 @@ from fedse.site.open import open_site
 from fedse.site.opening_log import OpeningLog
 from fedse.site.served import ServedSites
 from fedse.site.socket_client import MAX_JSON_BYTES, bound_waiting
-from fedse.site.trial import OPEN_HELP, WHEN, Opening, opening_as, require_opens
+from fedse.site.trial import OPEN_HELP, WHEN, Opening, opening_as, require_opens, tell_where
 from fedse.store.space import answer_room, is_full, require_room
 from fedse.types import ClientStats
 
@@ -49,7 +48,6 @@ HOME_HELP = (
     "the client's folder: its buffer and the log; with several clients, HOME/CLIENT for each"
 )
 
-STDERR = 2
 UNREAD = "refused: a frame was too long or did not arrive"
 log = logging.getLogger("fedse.site")
 
@@ -256,7 +254,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs a worker from the command line; the exit code is the error's."""
     given = _arguments(argv)
     # Whoever kills a worker that hangs asks it first where it is; the answer is in its log.
-    faulthandler.register(signal.SIGUSR1, file=STDERR, all_threads=True)
+    tell_where()
     if given.modules:
         # Last: nothing in that folder stands for a module of Python's or of an installed package.
         sys.path.append(given.modules)
