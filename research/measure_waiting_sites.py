@@ -39,8 +39,6 @@ episodes = 0
 [aggregate]
 min_clients = 1
 """
-AT_ONCE = 5
-"""Sites that are started side by side."""
 START_SECONDS = 600.0
 PARTS = {
     "fedse.flower.ops.supernode": "node",
@@ -56,29 +54,42 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("--sites", type=int, default=50)
+    parser.add_argument("--at-once", type=int, default=10, help="sites started side by side")
+    parser.add_argument("--most", type=float, default=480.0, help="no more are started after this")
     parser.add_argument("--idle", type=float, default=60.0, help="seconds of waiting")
+    parser.add_argument("--light", action="store_true", help="what is tried at the start is a toy")
     parser.add_argument("--name", required=True, help="under which the figures are kept")
     given = parser.parse_args()
     end_on_sigterm()
-    names = [f"site-{n:03}" for n in range(given.sites)]
-    text = EXPERIMENT + SHORT_ROUND + maze_clients(names)
+    text = EXPERIMENT + SHORT_ROUND + maze_clients(f"site-{n:03}" for n in range(given.sites))
     with (
         tempfile.TemporaryDirectory(prefix="fedse-waiting-") as folder,
-        field(Path(folder), text) as here,
+        field(Path(folder), text, light=given.light) as here,
         serving(here.federation, proxy=True),
     ):
         began = time.monotonic()
-        for first in range(0, len(names), AT_ONCE):
-            some = names[first : first + AT_ONCE]
-            for site in some:
-                here.start_site(site)
-            here.wait(START_SECONDS, until=partial(are_waiting, here, some))
+        started = start_sites(here, given.at_once, given.most)
         seconds = round(time.monotonic() - began)
-        found = waiting(here, names, given.idle)
+        found = waiting(here, started, given.idle)
     kept = json.loads(given.out.read_text()) if given.out.is_file() else {}
-    kept[given.name] = {"sites": given.sites, "seconds_to_start": seconds, **found}
+    settings = {"sites": len(started), "model": None if given.light else "tiny"}
+    kept[given.name] = {**settings, "seconds_to_start": seconds, **found}
     given.out.write_text(json.dumps(kept, indent=1) + "\n")
     print(json.dumps(kept[given.name], indent=1))
+
+
+def start_sites(here: Field, at_once: int, most: float) -> list[str]:
+    """The sites that wait: all, or those that were started in `most` seconds."""
+    started: list[str] = []
+    ends = time.monotonic() + most
+    while len(started) < len(here.sites) and time.monotonic() < ends:
+        some = here.sites[len(started) : len(started) + at_once]
+        for site in some:
+            here.start_site(site)
+        here.wait(START_SECONDS, until=partial(are_waiting, here, some))
+        started += some
+        print(f"{len(started)} sites wait", flush=True)
+    return started
 
 
 def are_waiting(here: Field, names: list[str]) -> bool:
