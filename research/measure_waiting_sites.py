@@ -88,7 +88,9 @@ def start_sites(here: Field, at_once: int, most: float) -> list[str]:
             here.start_site(site)
         here.wait(START_SECONDS, until=partial(are_waiting, here, some))
         started += some
-        print(f"{len(started)} sites wait", flush=True)
+        all_of_it = [one for site in started for one in processes_of(here, site)]
+        bytes_now = sum(memory(one.pid)["pss"] for one in all_of_it)
+        print(f"{len(started)} sites wait, with {bytes_now / 1e9:.2f} GB", flush=True)
     return started
 
 

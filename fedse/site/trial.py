@@ -43,7 +43,7 @@ def opening_as(when: str, argv: Sequence[str]) -> Opening:
 def require_opens(command: Sequence[str]) -> None:
     """`command`, which opens the sites and ends, has succeeded; else this process ends as it did.
 
-    Why is in what it wrote to stderr, as this process would have.
+    Why is in what it wrote to stderr, as this process would have. Afterwards `tell_where` holds.
     """
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
     try:
@@ -67,14 +67,13 @@ def _traced(process: "subprocess.Popen[bytes]") -> Iterator[None]:
         process.send_signal(signal.SIGUSR1)
 
     # Python's own signal handlers know nothing of this one and would remove it for good.
-    told = faulthandler.unregister(signal.SIGUSR1)
+    faulthandler.unregister(signal.SIGUSR1)
     before = signal.signal(signal.SIGUSR1, ask)
     try:
         yield
     finally:
         signal.signal(signal.SIGUSR1, before)
-        if told:
-            tell_where()
+        tell_where()
 
 
 def tell_where() -> None:
