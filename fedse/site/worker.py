@@ -179,26 +179,22 @@ def run_worker(
     signal.signal(signal.SIGINT, lambda *_: sys.exit(0))
     log_to(home, log, redact=text_filter(config.redact, home))
 
+    callers = Callers()
+    tried: dict[str, Config] = {}
+
     def open_one(name: str) -> Site:
         own = home if len(clients) == 1 else home / name
-        opening = OpeningLog(name, partial(print, file=sys.stderr, flush=True), time.monotonic)
-        beats = [opening.beat, callers.look, *([pulse.beat] if pulse else [])]
-
-        beat = partial(_each, beats)
-        site = open_site(sites.config, name, own, clock=time.time, beat=beat)
-        opening.end()
-        # A crash may have come between an erasure and its line.
-        note_erasures(own, name, site.buffer.erasures.all(), clock=time.time)
-        return site
+        new = tried.get(name) != sites.config
+        return opened(sites.config, name, own, callers, pulse, new=new)
 
     spec = spec_of if opening.trial else None
     sites = ServedSites(config, clients, open_one, policy, partial(config_in, home, config), spec)
     sites.follow(LAST)
-    callers = Callers()
     try:
         # Without a pulse: how long loading may take, the starter decides.
         if opening.trial:
             require_opens(opening.trial)
+            tried[sites.clients[0]] = sites.config
         else:
             require_first(sites)
         if opening.only:
@@ -209,6 +205,22 @@ def run_worker(
             serve_forever(listener, sites, pulse, callers)
     finally:
         sites.close()
+
+
+def opened(
+    config: Config, name: str, home: Path, callers: Callers, pulse: Pulse | None, *, new: bool
+) -> Site:
+    """The site, which says while it is opened what it does; all its erasures have their lines.
+
+    One that is not `new` was opened with these settings when this process began.
+    """
+    opening = OpeningLog(name, partial(print, file=sys.stderr, flush=True), time.monotonic)
+    beat = partial(_each, [opening.beat, callers.look, *([pulse.beat] if pulse else [])])
+    site = open_site(config, name, home, clock=time.time, beat=beat, new=new)
+    opening.end()
+    # A crash may have come between an erasure and its line.
+    note_erasures(home, name, site.buffer.erasures.all(), clock=time.time)
+    return site
 
 
 def require_first(sites: ServedSites) -> None:

@@ -101,7 +101,7 @@ def begun(monkeypatch: pytest.MonkeyPatch, home: Path, opening: Opening) -> list
     """Whether a site was open each time its worker began to listen."""
     opened: list[str] = []
 
-    def open_one(config: Config, name: str, own: Path, *, clock: Clock, beat: object) -> Site:
+    def open_one(config: Config, name: str, own: Path, *, clock: Clock, **more: object) -> Site:
         opened.append(name)
         return open_toy_site(config, name, own, clock=clock)
 
