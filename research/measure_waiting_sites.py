@@ -144,20 +144,30 @@ def processes_of(here: Field, site: str) -> Iterator[psutil.Process]:
 
 
 def part_of(process: psutil.Process) -> str:
-    line = " ".join(process.cmdline())
+    try:
+        line = " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        return "ended"
     return next((part for mark, part in PARTS.items() if mark in line), line)
 
 
 def memory(pid: int) -> dict[str, float]:
-    """Bytes of a process: its share of what it has resident, and what it shares with none."""
-    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
+    """Bytes of a process: its share of what it has resident, and what it shares with none; 0 if it ended."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
+    except (FileNotFoundError, ProcessLookupError):
+        return {"pss": 0, "uss": 0}
     kilobytes = {name: int(rest.split()[0]) for name, rest in (line.split(":") for line in lines)}
     own = kilobytes["Private_Clean"] + kilobytes["Private_Dirty"]
     return {"pss": kilobytes["Pss"] * 1024, "uss": own * 1024}
 
 
 def spent(process: psutil.Process) -> float:
-    times = process.cpu_times()
+    """CPU seconds so far; 0 if it ended."""
+    try:
+        times = process.cpu_times()
+    except psutil.NoSuchProcess:
+        return 0.0
     return float(times.user + times.system)
 
 
