@@ -152,7 +152,7 @@ def part_of(process: psutil.Process) -> str:
 
 
 def memory(pid: int) -> dict[str, float]:
-    """Bytes of a process: its share of what it has resident, and what it shares with none; 0 if it ended."""
+    """Bytes of a process: its share of what it has, and what no other has; 0 if it ended."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
     except (FileNotFoundError, ProcessLookupError):
