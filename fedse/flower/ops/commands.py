@@ -6,6 +6,8 @@ import ssl
 import sys
 from pathlib import Path
 
+import httpx
+
 from fedse.errors import MachineError
 
 # Flower needs each of these separately; without them it calls home or runs an installer.
@@ -52,8 +54,6 @@ def command(name: str) -> str:
 
 def healthy(address: str, ca: Path | None) -> bool:
     """A SuperLink answers at `address`, with a certificate of `ca` if one is given."""
-    import httpx  # 6 MB, and a site that waits needs the rest of this module only
-
     url = f"{'https' if ca else 'http'}://{address}/health"
     # Without TLS nothing is verified; httpx would read all authorities for nothing.
     verify = ssl.create_default_context(cafile=ca) if ca else False
