@@ -122,7 +122,7 @@ def slow_site(config: Config, client: str, home: Path, beat: Callable[[], None])
 def work(config: Config, client: str, home: Path, socket: Path) -> None:
     """This process is the worker of one site until it is ended."""
 
-    def opened(_: Config, name: str, own: Path, *, clock: object, beat: Any) -> Site:
+    def opened(_: Config, name: str, own: Path, *, beat: Any, **_more: object) -> Site:
         return slow_site(config, name, own, beat)
 
     worker.open_site = opened  # type: ignore[assignment]

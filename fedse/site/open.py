@@ -37,7 +37,7 @@ from fedse.site.rehearsal import require_prompt_fits
 from fedse.site.resume import KeepInBuffer
 from fedse.store.buffer import Buffer
 from fedse.store.buffer_key import seal_for
-from fedse.types import Adapter, AdapterSpec, Fitted, Lessons, Trajectory
+from fedse.types import Adapter, AdapterSpec, Clock, Fitted, Lessons, Trajectory
 
 if TYPE_CHECKING:
     from fedse.train.lora import Trainer
@@ -46,11 +46,12 @@ Prepare = Callable[[Sequence[Trajectory]], Sequence[Trajectory]]
 
 
 def open_site(
-    config: Config, client: str, home: Path, *, clock: Callable[[], float], beat: Beat = no_beat
+    config: Config, client: str, home: Path, *, clock: Clock, beat: Beat = no_beat, new: bool = True
 ) -> Site:
     """The client's site, its buffer in `home`, filled with the expert's demonstrations.
 
     `beat` is called with every reply of the policy or of a world, and every optimiser step.
+    One that is not `new` was just opened by another process: whether prompts fit is known.
     """
     # Heavy and optional, so imported only where a model is really needed.
     from fedse.agent.loaded import prepare_torch
@@ -65,12 +66,11 @@ def open_site(
     prepare_torch(config.trainer.threads)
     encoder = load_encoder(path)
     buffer = open_buffer(config, home, env, encoder)
-    if buffer.outbox.newest(config.run.name) is None:  # once, as beginning an episode may be costly
+    if new and buffer.outbox.newest(config.run.name) is None:  # once: an episode may be costly
         require_prompt_fits(make, encoder, config, member)
     acting = engine_of(config)
     make_policy = beating(acting.policies(path, spec, encoder, home), beat)
     trainer = trainer_for(path, spec, config.trainer, beat)
-
     prompts = role_prompts_of(env)
     prepare = preparing(encoder, env.system_prompt, prompts, since=config.model.since)
     fit = fitting(trainer, prepare, acting, config, member.roles)

@@ -7,6 +7,7 @@ from fedse.config.schema import Config
 from fedse.errors import ConfigError, WireError
 from fedse.method.site import Site
 from fedse.protocol import UNNAMED, Question
+from fedse.types import AdapterSpec
 
 OpenSite = Callable[[str], Site]
 
@@ -21,10 +22,13 @@ class ServedSites:
         open_one: OpenSite,
         policy: Path | None = None,
         config_in: Callable[[int], Config] | None = None,
+        spec_in: Callable[[Config], AdapterSpec] | None = None,
     ) -> None:
-        """`config_in` tells the settings of a round, where they can be amended."""
+        """`config_in` tells the settings of a round, where they can be amended; `spec_in` the
+        layout of adapters with certain settings, so that no site is opened for it."""
         self.config, self.clients, self.policy = config, tuple(clients), policy
         self._open_one, self._config_in = open_one, config_in or (lambda round: config)
+        self._spec_in = spec_in
         self._opened: dict[str, Site] = {}
         names = sorted(config.members)
         unknown = sorted(set(clients) - set(names))
@@ -68,6 +72,11 @@ class ServedSites:
         if client not in self._opened:
             self._opened[client] = self._open_one(client)
         return self._opened[client]
+
+    @property
+    def spec(self) -> AdapterSpec:
+        """The layout of adapters."""
+        return self._spec_in(self.config) if self._spec_in else self.site(self.clients[0]).spec
 
     def close(self) -> None:
         for site in self._opened.values():

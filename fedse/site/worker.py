@@ -5,7 +5,6 @@ the site's own log; the caller gets a number only, because what it receives may 
 A request that was answered before is answered from the outbox, so asking twice is safe.
 """
 
-import faulthandler
 import json
 import logging
 import signal
@@ -19,6 +18,7 @@ from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 from typing import Any, Protocol
 
+from fedse.adapters.base import spec_of
 from fedse.config.file import load_config, with_own_settings
 from fedse.config.schema import Config
 from fedse.errors import FedSEError, WireError, boundary
@@ -26,6 +26,7 @@ from fedse.events import Fact
 from fedse.faults import Fault
 from fedse.ledger.record import note_erasures, require_answers
 from fedse.method.site import Site
+from fedse.processes.free_memory import give_back
 from fedse.processes.pulse import Pulse
 from fedse.protocol import KINDS, UNNAMED, Question, SiteReply, Sizes
 from fedse.redact.episode import text_filter
@@ -39,6 +40,7 @@ from fedse.site.open import open_site
 from fedse.site.opening_log import OpeningLog
 from fedse.site.served import ServedSites
 from fedse.site.socket_client import MAX_JSON_BYTES, bound_waiting
+from fedse.site.trial import OPEN_HELP, WHEN, Opening, opening_as, require_opens, tell_where
 from fedse.store.space import answer_room, is_full, require_room
 from fedse.types import ClientStats
 
@@ -46,7 +48,6 @@ HOME_HELP = (
     "the client's folder: its buffer and the log; with several clients, HOME/CLIENT for each"
 )
 
-STDERR = 2
 UNREAD = "refused: a frame was too long or did not arrive"
 log = logging.getLogger("fedse.site")
 
@@ -74,6 +75,7 @@ def serve_forever(
         with pulse.working() if pulse else nullcontext():
             bound_waiting(connection, socket_client.FRAME_SECONDS)
             exchange(connection, sites, callers, gone=partial(hung_up, connection))
+        give_back()
 
     serve_each(callers.one_by_one(listener, log), serve_one, log)
 
@@ -150,7 +152,7 @@ def parse_question(frame: bytes, sites: ServedSites) -> tuple[str, Question]:
 
 def largest_body(frame: bytes, sites: ServedSites) -> int:
     """The most bytes beside a question of this kind; a longer message is not read."""
-    sizes = Sizes(sites.site(sites.clients[0]).spec.nbytes, len(sites.config.clients))
+    sizes = Sizes(sites.spec.nbytes, len(sites.config.clients))
     try:
         kind = KINDS[json.loads(frame)["request"]["kind"]]
     except (ValueError, LookupError, TypeError):
@@ -170,38 +172,62 @@ def run_worker(
     home: Path,
     policy: Path | None = None,
     pulse: Pulse | None = None,
+    opening: Opening = Opening(),  # noqa: B008  a value that nobody changes
 ) -> None:
-    """Serves until SIGTERM or SIGINT; the first site is open before the socket exists."""
+    """Serves until SIGTERM or SIGINT; the first site is open before the socket exists, or was."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     signal.signal(signal.SIGINT, lambda *_: sys.exit(0))
     log_to(home, log, redact=text_filter(config.redact, home))
 
+    callers = Callers()
+    tried: dict[str, Config] = {}
+
     def open_one(name: str) -> Site:
         own = home if len(clients) == 1 else home / name
-        opening = OpeningLog(name, partial(print, file=sys.stderr, flush=True), time.monotonic)
-        beats = [opening.beat, callers.look, *([pulse.beat] if pulse else [])]
+        new = tried.get(name) != sites.config
+        return opened(sites.config, name, own, callers, pulse, new=new)
 
-        beat = partial(_each, beats)
-        site = open_site(sites.config, name, own, clock=time.time, beat=beat)
-        opening.end()
-        # A crash may have come between an erasure and its line.
-        note_erasures(own, name, site.buffer.erasures.all(), clock=time.time)
-        return site
-
-    sites = ServedSites(config, clients, open_one, policy, partial(config_in, home, config))
+    spec = spec_of if opening.trial else None
+    sites = ServedSites(config, clients, open_one, policy, partial(config_in, home, config), spec)
     sites.follow(LAST)
-    callers = Callers()
     try:
         # Without a pulse: how long loading may take, the starter decides.
-        first = sites.site(sites.clients[0])
-        if first.home is not None:
-            require_answers(first.home)
+        if opening.trial:
+            require_opens(opening.trial)
+            tried[sites.clients[0]] = sites.config
+        else:
+            require_first(sites)
+        if opening.only:
+            return
         with listen(address) as listener:
             log.info("ready: %s at %s", ", ".join(clients), address.path)
             print(f"ready {address.path}", flush=True)
             serve_forever(listener, sites, pulse, callers)
     finally:
         sites.close()
+
+
+def opened(
+    config: Config, name: str, home: Path, callers: Callers, pulse: Pulse | None, *, new: bool
+) -> Site:
+    """The site, which says while it is opened what it does; all its erasures have their lines.
+
+    One that is not `new` was opened with these settings when this process began.
+    """
+    opening = OpeningLog(name, partial(print, file=sys.stderr, flush=True), time.monotonic)
+    beat = partial(_each, [opening.beat, callers.look, *([pulse.beat] if pulse else [])])
+    site = open_site(config, name, home, clock=time.time, beat=beat, new=new)
+    opening.end()
+    # A crash may have come between an erasure and its line.
+    note_erasures(home, name, site.buffer.erasures.all(), clock=time.time)
+    return site
+
+
+def require_first(sites: ServedSites) -> None:
+    """The first site is open, and its buffer has the answers that its ledger records."""
+    first = sites.site(sites.clients[0])
+    if first.home is not None:
+        require_answers(first.home)
 
 
 def _each(beats: Sequence[Callable[[], None]]) -> None:
@@ -232,6 +258,7 @@ def _arguments(argv: Sequence[str] | None) -> Namespace:
     parser.add_argument(
         "--modules", help="a folder of modules, such as an environment; looked for there last"
     )
+    parser.add_argument("--open", choices=WHEN, default="now", help=OPEN_HELP)
     return parser.parse_args(argv)
 
 
@@ -239,7 +266,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs a worker from the command line; the exit code is the error's."""
     given = _arguments(argv)
     # Whoever kills a worker that hangs asks it first where it is; the answer is in its log.
-    faulthandler.register(signal.SIGUSR1, file=STDERR, all_threads=True)
+    tell_where()
     if given.modules:
         # Last: nothing in that folder stands for a module of Python's or of an installed package.
         sys.path.append(given.modules)
@@ -249,7 +276,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if given.own_settings:
             config = with_own_settings(config, given.own_settings)
         pulse = Pulse(given.pulse) if given.pulse else None
-        run_worker(config, given.client, address, given.home, given.policy, pulse)
+        opening = opening_as(given.open, sys.argv[1:] if argv is None else argv)
+        run_worker(config, given.client, address, given.home, given.policy, pulse, opening)
     except FedSEError as error:
         hint = f"\n  next: {error.hint}" if error.hint else ""
         print(f"error: {error}{hint}", file=sys.stderr)

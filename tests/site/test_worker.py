@@ -304,9 +304,16 @@ def test_a_path_too_long_for_a_socket_is_named(tmp_path: Path):
         listen(SocketAddress(tmp_path / ("x" * 100)))
 
 
+def has_torch(pid: int) -> bool:
+    """Whether a library of torch's is in the process."""
+    return "libtorch" in Path(f"/proc/{pid}/maps").read_text()
+
+
 @pytest.mark.federated
 @pytest.mark.slow
-def test_a_real_worker_starts_answers_and_ends(sockets: Path, tmp_path: Path):
+@pytest.mark.parametrize("when", ["now", "later"])
+def test_a_real_worker_starts_answers_and_ends(sockets: Path, tmp_path: Path, when: str):
+    """One that opens its site later has no torch until it is asked."""
     needs("torch")
     config = toy_config()
     config = config.model_copy(
@@ -316,16 +323,19 @@ def test_a_real_worker_starts_answers_and_ends(sockets: Path, tmp_path: Path):
     path = sockets / "alpha.sock"
     where = ["--client", "alpha", "--socket", str(path), "--home", str(tmp_path / "home")]
     command = [sys.executable, "-m", "fedse.site.worker", str(tmp_path / "config.toml"), *where]
+    command += ["--open", when]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == f"ready {path}\n"
+            assert has_torch(process.pid) == (when == "now")
             current = initial_adapter(spec_of(config), seed=0)
             request = first_request(config, current, kind="evaluate").model_dump(mode="json")
             got = ask_site(
                 path, request, current.to_bytes(), client=None, max_reply_bytes=0, timeout=60
             )
             assert (got.fault, got.stats.eval_played) == (0, 4)
+            assert has_torch(process.pid)
         finally:
             process.send_signal(signal.SIGTERM)
     assert process.returncode == 0

@@ -16,7 +16,7 @@ from fedse.types import Clock
 
 
 def open_light_site(
-    config: Config, client: str, home: Path, *, clock: Clock, beat: Beat = no_beat
+    config: Config, client: str, home: Path, *, clock: Clock, beat: Beat = no_beat, new: bool = True
 ) -> Site:
     """A site without a model that has its demonstrations, so it has something to learn from."""
     site = replace(open_toy_site(config, client, home, clock=clock), spec=spec_of(config))

@@ -182,13 +182,16 @@ def starts(
     """How the worker and how the node of a site are started, and started again."""
 
     def start_worker() -> Started:
+        # One that was ready and died was at work, or would be tried again for nothing.
+        when = "now" if socket.exists() else "later"
         # One that was killed leaves its socket; from here on a socket means a worker is ready.
         socket.unlink(missing_ok=True)
         pulse_of(socket).unlink(missing_ok=True)
         desk = SitePlace(home.card.site, home.path, socket, 0)
         command = worker_command(home.path / "experiment.toml", desk)
         own = ["--policy", str(home.policy), "--own-settings", str(home.path / "site.toml")]
-        return processes.start("worker", [*command, *own, "--pulse", str(pulse_of(socket))])
+        more = ["--pulse", str(pulse_of(socket)), "--open", when]
+        return processes.start("worker", [*command, *own, *more])
 
     def start_node() -> Started:
         runtime = socket.with_name("node.sock")

@@ -22,6 +22,7 @@ from fedse.errors import FedSEError
 from fedse.flower.patches.bundle_guard import guard_reading
 from fedse.flower.patches.line_watch import LineWatch
 from fedse.flower.patches.presence import hasten_heartbeats, remember
+from fedse.flower.patches.put_off import STORE, put_off_class
 from fedse.flower.patches.runtime_socket import serve_at
 from fedse.flower.patches.unanswered import AnswerWatch
 
@@ -48,6 +49,7 @@ def main(argv: Sequence[str]) -> NoReturn:
     sys.argv = ["flower-supernode", *flowers]
 
     def serve() -> None:
+        put_off_class(STORE)
         if own.presence:
             remember(own.presence)
         if own.line:

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from fedse.flower.patches.put_off import COMMANDS, put_off_package
 from fedse.flower.patches.replace import replace
 
 SERVE = "flwr.supernode.cli.flower_supernode:_start_supernode_http_api"
@@ -51,6 +52,7 @@ def asking_at(begin: Callable[..., None], socket: Path) -> Callable[..., None]:
 
 def run_superexec(socket: str) -> None:
     """Flower's flower-superexec, asking at `socket`; takes the same arguments."""
+    put_off_package(COMMANDS)
     ask_at(Path(socket))
     launch = f"{EXECUTOR}:SubprocessExecutor.launch"
     replace(f"{EXECUTOR}:subprocess", _with_piped_token, launch)
