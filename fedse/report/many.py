@@ -1,7 +1,7 @@
 """What is drawn of a number that every client has in every round: of many clients, their spread."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from fedse.report.charts import MOST_ROUNDS, Span, band, shown_step
@@ -62,7 +62,7 @@ def spread_table(table: Table, y: str, env_of: Mapping[str, str]) -> Table:
     return Table((ROUND, ENVIRONMENT, *columns, Column("clients", "clients", "count")), rows)
 
 
-def _at(ordered: Sequence[float], shares: Sequence[float]) -> list[float]:
+def _at(ordered: Sequence[float], shares: Iterable[float]) -> list[float]:
     return [ordered[round(share * (len(ordered) - 1))] for share in shares]
 
 
