@@ -29,7 +29,7 @@ COMMANDS = {
     "generate": f"python -m research.bench rollout {SMOLLM2} --set rollout.context=1024 --generate",
     "in-process": f"python -m research.bench rollout {SMOLLM2} --set rollout.context=1024"
     " --set engine.type=in-process --set trainer.precision=float32 --set trainer.threads=1"
-    " --episodes 8 --repeats 3",
+    " --episodes 4 --turns 4 --repeats 3",
     "train": f"python -m research.bench train {SMOLLM2} --cpu-time --lessons 8 --repeats 4"
     " --set trainer.precision=float32 --set trainer.threads=1",
     "merge": "python -m research.bench merge --repeats 7",

@@ -196,10 +196,12 @@ def vote_term(
     here: FloatVector, there: FloatVector, scale: float, weight: float, room: Wide | None = None
 ) -> Wide:
     """`weight` times `there`, or times the point at `scale` of the way to it; made in `room`."""
-    term, begun = np.empty((2, there.size)) if room is None else room[:, : there.size]
+    places: Wide = np.empty((2, there.size)) if room is None else room[:, : there.size]
+    term: Wide = places[0]
     term[:] = there
     if scale == 1.0 and weight == 1.0:
         return term
+    begun: Wide = places[1]
     begun[:] = here
     term -= begun
     term *= scale

@@ -1,6 +1,8 @@
 "use strict";
 (() => {
   const PERIOD = 3000;
+  const MOST_SITES = 100;
+  const MOST_MISSING = 10;
   const NONE = "\u2013";
   const byId = (id) => document.getElementById(id);
   const two = (number) => String(number).padStart(2, "0");
@@ -47,6 +49,14 @@
     }));
   }
 
+  /* All sites if they are few; of many those that are not well, at most so many. */
+  function worthALook(sites) {
+    if (sites.length <= MOST_SITES) return sites;
+    const well = (site) =>
+      site.state === "enrolled" && (!site.now || site.now.connected !== null) && ["", "voted"].includes(site.last);
+    return sites.filter((site) => !well(site)).slice(0, MOST_SITES);
+  }
+
   function siteRow(site, quarantined) {
     const now = site.now;
     const key = quarantined.includes(site.name) ? `${site.state}, quarantined` : site.state;
@@ -58,13 +68,15 @@
     const success = round.success;
     const excluded = Object.entries(round.excluded).map(([site, why]) => `${site}: ${why}`);
     const absent = round.absent.map((site) => `${site}: absent`);
+    const missing = [...excluded, ...absent];
+    const more = missing.length > MOST_MISSING ? `; and ${missing.length - MOST_MISSING} more` : "";
     return [
       String(round.round), String(round.voted.length),
       success ? success.rate.toFixed(2) : NONE,
       success ? `${success.low.toFixed(2)} to ${success.high.toFixed(2)}` : NONE,
       success ? String(success.games) : NONE,
       round.seconds.toFixed(1),
-      [...excluded, ...absent].join("; ") || "none",
+      missing.slice(0, MOST_MISSING).join("; ") + more || "none",
     ];
   }
 
@@ -88,7 +100,11 @@
     const out = status.quarantined.join(", ");
     warn("quarantined", out && `quarantined, asked nothing until pardoned: ${out}`);
     warn("warnings", status.warnings.join("; "));
-    fill("sites", status.sites.map((site) => siteRow(site, status.quarantined)));
+    const shown = worthALook(status.sites);
+    const more = status.sites.length - shown.length;
+    const rest = [`and ${more} more`, "fedse federation status --json has all", NONE, NONE, NONE, NONE];
+    const rows = shown.map((site) => siteRow(site, status.quarantined));
+    fill("sites", more ? [...rows, rest] : rows);
     fill("rounds", status.last_rounds.map(roundRow));
     write("ledger", status.ledger || NONE);
     write("fingerprint", status.fingerprint);
