@@ -10,7 +10,7 @@ import argparse
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
+from statistics import median
 from typing import Any, NamedTuple
 
 from research.vega import BLUE, GREY, SCHEMA, VERMILLION, svg_of
@@ -72,23 +72,23 @@ def row_of(found: Mapping[str, Any], bar: Comparison, aim: str) -> dict[str, Any
     ratios = ratios_of(found, bar)
     padding = found.get(bar.entry, {}).get("padding")
     told = [
-        _mean_and_spread(ratios) if ratios else MISSING,
+        _median_and_spread(ratios) if ratios else MISSING,
         *([f"aim: {aim} {bar.aim:.2f}"] if bar.aim else []),
         *([f"{padding:.0%} padding"] if padding is not None else []),
     ]
     return {
         "label": bar.label,
-        "ratio": fmean(ratios) if ratios else None,
+        "ratio": median(ratios) if ratios else None,
         "single": ratios,
         "aim": bar.aim,
         "told": ", ".join(told),
     }
 
 
-def _mean_and_spread(ratios: Sequence[float]) -> str:
+def _median_and_spread(ratios: Sequence[float]) -> str:
     if len(ratios) == 1:
         return f"{ratios[0]:.2f}, once"
-    return f"{fmean(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f}, n={len(ratios)})"
+    return f"{median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f}, n={len(ratios)})"
 
 
 def figure(found: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 (() => {
   const PERIOD = 3000;
   const MOST_SITES = 100;
-  const MOST_MISSING = 10;
+  const MOST_NAMED = 10;
   const NONE = "\u2013";
   const byId = (id) => document.getElementById(id);
   const two = (number) => String(number).padStart(2, "0");
@@ -57,6 +57,11 @@
     return sites.filter((site) => !well(site)).slice(0, MOST_SITES);
   }
 
+  function some(texts, between) {
+    const more = texts.length - MOST_NAMED;
+    return [...texts.slice(0, MOST_NAMED), ...(more > 0 ? [`and ${more} more`] : [])].join(between);
+  }
+
   function siteRow(site, quarantined) {
     const now = site.now;
     const key = quarantined.includes(site.name) ? `${site.state}, quarantined` : site.state;
@@ -68,15 +73,13 @@
     const success = round.success;
     const excluded = Object.entries(round.excluded).map(([site, why]) => `${site}: ${why}`);
     const absent = round.absent.map((site) => `${site}: absent`);
-    const missing = [...excluded, ...absent];
-    const more = missing.length > MOST_MISSING ? `; and ${missing.length - MOST_MISSING} more` : "";
     return [
       String(round.round), String(round.voted.length),
       success ? success.rate.toFixed(2) : NONE,
       success ? `${success.low.toFixed(2)} to ${success.high.toFixed(2)}` : NONE,
       success ? String(success.games) : NONE,
       round.seconds.toFixed(1),
-      missing.slice(0, MOST_MISSING).join("; ") + more || "none",
+      some([...excluded, ...absent], "; ") || "none",
     ];
   }
 
@@ -91,13 +94,13 @@
     write("waiting", status.waiting);
     write("connected", `${status.connected} of ${status.expected}`);
     const lost = silent.map((site) => `${site.name} since ${time(site.now.since)}`);
-    write("silent", lost.length ? `silent: ${lost.join(", ")}` : "nobody fell silent");
+    write("silent", lost.length ? `silent: ${some(lost, ", ")}` : "nobody fell silent");
     const rate = newest?.success;
     write("success", rate ? rate.rate.toFixed(2) : NONE);
     write("interval", rate
       ? `${rate.low.toFixed(2)} to ${rate.high.toFixed(2)} (95 %), after round ${newest.round}`
       : "nothing is measured yet");
-    const out = status.quarantined.join(", ");
+    const out = some(status.quarantined, ", ");
     warn("quarantined", out && `quarantined, asked nothing until pardoned: ${out}`);
     warn("warnings", status.warnings.join("; "));
     const shown = worthALook(status.sites);

@@ -49,7 +49,7 @@ def test_every_figure_says_where_it_comes_from():
         assert one["spread"] == spread
 
 
-def test_a_bar_is_the_mean_and_says_its_aim_and_its_padding():
+def test_a_bar_is_the_median_and_says_its_aim_and_its_padding():
     found = {"train": {"ratios": {"bare": [1.0, 1.5]}, "padding": 0.124}}
     row = row_of(found, BAR, "at least")
     assert (row["ratio"], row["single"], row["aim"]) == (1.25, [1.0, 1.5], 0.95)
