@@ -69,11 +69,13 @@ def _at(ordered: Sequence[float], shares: Iterable[float]) -> list[float]:
 def client_outcomes(facts: RunFacts, figure: Figure) -> Figure:
     """The figure with bars per client; of many clients with those of their environments."""
     keys = [LegendEntry(outcome, f"fill {outcome}") for outcome in OUTCOMES]
-    table, names, by = figure.table, facts.clients, "client"
+    table, names, by, reading = figure.table, facts.clients, "client", figure.reading
     if len(names) > MOST_LINES:
         table, names, by = sum_table(table, facts.env_of), sorted(set(facts.env_of.values())), "env"
+        reading = f"{reading} The {len(facts.clients):,} clients are added up."
     panels = bar_panels(table, OUTCOMES, names, title="", fills="fill", by=by)
-    return thinned(replace(figure, table=table, panels=panels, keys=keys), MOST_BARS // len(names))
+    drawn = replace(figure, reading=reading, table=table, panels=panels, keys=keys)
+    return thinned(drawn, MOST_BARS // len(names))
 
 
 def sum_table(table: Table, env_of: Mapping[str, str]) -> Table:
