@@ -112,7 +112,7 @@
     write("ledger", status.ledger || NONE);
     write("fingerprint", status.fingerprint);
     const ends = Object.entries(status.certificates);
-    write("certificates", ends.map(([name, one]) => `${name}: ${one.days_left} days`).join(", "));
+    write("certificates", ends.map(([name, one]) => `${name}: ${Math.floor(one.days_left)} days`).join(", "));
   }
 
   async function look() {
