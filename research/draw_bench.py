@@ -10,14 +10,14 @@ import argparse
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
+from statistics import median
 from typing import Any, NamedTuple
 
 from research.vega import BLUE, GREY, SCHEMA, VERMILLION, svg_of
 
 MISSING = "not measured"
 # In px. Fixed, so that the drawing does not depend on the fonts of the machine that draws.
-WIDTH, BAR_STEP, NAMES, TOLD = 320, 34, 200, 240
+WIDTH, BAR_STEP, NAMES, TOLD = 320, 34, 200, 300
 
 
 class Comparison(NamedTuple):
@@ -44,7 +44,8 @@ PANELS = (
         "at least",
         (
             Comparison("play / bare vLLM server", "rollout", "bare", 0.95),
-            Comparison("play / transformers generate()", "generate", "generate"),
+            Comparison("play / re-encoding generate()", "generate", "re-encoded"),
+            Comparison("in-process / generate(), cached", "in-process", "generate"),
             Comparison("train / bare PEFT loop", "train", "bare", 0.95),
         ),
     ),
@@ -53,7 +54,8 @@ PANELS = (
         "at most",
         (
             Comparison("round / bare Flower app", "round", "bare", 1.05),
-            Comparison("merge / numpy mean", "merge", "bare"),
+            Comparison("merge / numpy +=, no clip", "merge", "no clip"),
+            Comparison("merge, clipped / numpy +=", "merge", "clipped at the median"),
         ),
     ),
 )
@@ -70,17 +72,23 @@ def row_of(found: Mapping[str, Any], bar: Comparison, aim: str) -> dict[str, Any
     ratios = ratios_of(found, bar)
     padding = found.get(bar.entry, {}).get("padding")
     told = [
-        f"{fmean(ratios):.2f}" if ratios else MISSING,
+        _median_and_spread(ratios) if ratios else MISSING,
         *([f"aim: {aim} {bar.aim:.2f}"] if bar.aim else []),
         *([f"{padding:.0%} padding"] if padding is not None else []),
     ]
     return {
         "label": bar.label,
-        "ratio": fmean(ratios) if ratios else None,
+        "ratio": median(ratios) if ratios else None,
         "single": ratios,
         "aim": bar.aim,
         "told": ", ".join(told),
     }
+
+
+def _median_and_spread(ratios: Sequence[float]) -> str:
+    if len(ratios) == 1:
+        return f"{ratios[0]:.2f}, once"
+    return f"{median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f}, n={len(ratios)})"
 
 
 def figure(found: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,10 +4,10 @@
     FEDSE_MODELS=FOLDER python -m research.measure_bench docs/results/bench.json rollout \
         --set engine.python=PYTHON_WITH_VLLM
 
-Each entry has its ratios, the command, the date and the machine. Entries that are not named stay
-as they are; without names all are measured. `--set` goes to the commands that take an experiment,
-and is not written down where it names a path. `python -m research.draw_bench docs/results` draws
-the file.
+Each entry has its ratios with the lowest and the highest, the command, the date and the machine.
+Entries that are not named stay as they are; without names all are measured. `--set` goes to the
+commands that take an experiment, and is not written down where it names a path.
+`python -m research.draw_bench docs/results` draws the file.
 """
 
 import argparse
@@ -27,8 +27,12 @@ SMOLLM2 = "configs/smollm2.toml"
 COMMANDS = {
     "rollout": f"python -m research.bench rollout {SMOLLM2} --set rollout.context=1024 --repeats 6",
     "generate": f"python -m research.bench rollout {SMOLLM2} --set rollout.context=1024 --generate",
-    "train": f"python -m research.bench train {SMOLLM2} --cpu-time",
-    "merge": "python -m research.bench merge",
+    "in-process": f"python -m research.bench rollout {SMOLLM2} --set rollout.context=1024"
+    " --set engine.type=in-process --set trainer.precision=float32 --set trainer.threads=1"
+    " --episodes 4 --turns 4 --repeats 3",
+    "train": f"python -m research.bench train {SMOLLM2} --cpu-time --lessons 8 --repeats 4"
+    " --set trainer.precision=float32 --set trainer.threads=1",
+    "merge": "python -m research.bench merge --repeats 7",
     "round": "python -m research.bench round --turns 1",
 }
 """What docs/explanation/speed.md says too."""
@@ -38,7 +42,7 @@ PACKAGES = ("numpy", "torch", "transformers", "peft", "flwr")
 def ratios_in(printed: Any) -> dict[str, list[float]]:
     """Other tool -> every ratio, of what a command with --json printed."""
     if isinstance(printed, dict):
-        return {"bare": [printed["ratio"]]}
+        return {"bare": printed["ratios"]}
     return {name: [one["ratios"][name] for one in printed] for name in printed[0]["ratios"]}
 
 
@@ -47,10 +51,11 @@ def entry(command: str, printed: Any, *, machine: dict[str, Any], day: date) -> 
     rounded = {
         name: [round(ratio, 3) for ratio in ratios] for name, ratios in ratios_in(printed).items()
     }
-    padding = printed.get("padding") if isinstance(printed, dict) else None
+    spread = {name: [min(ratios), max(ratios)] for name, ratios in rounded.items()}
+    padding = printed[0].get("padding") if isinstance(printed, list) else None
     more = {} if padding is None else {"padding": round(padding, 3)}
     facts = {"command": command, "date": day.isoformat(), "machine": machine}
-    return {"ratios": rounded, **more, **facts}
+    return {"ratios": rounded, "spread": spread, **more, **facts}
 
 
 def this_machine() -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from fedse.aggregate.norms import CACHED, Wide, blocks, distance
+from fedse.aggregate.norms import CONVERTED, Wide, blocks, distance
 from fedse.aggregate.validate import Payload, load_checked, parse_adapter
 from fedse.config.aggregation import AggregateSection
 from fedse.types import Adapter, FloatVector
@@ -138,14 +138,14 @@ def ordered_total(
 ) -> Wide:
     """The weighted sum of clipped votes in their order, rounded to float64 after each."""
     total: Wide = np.zeros(part.stop - part.start)
-    here = current.vector[part]
+    here, room = current.vector[part], np.empty((2, CONVERTED))
     for vote, (_, scale, weight) in zip(votes, shares, strict=True):
         there = vote.load().vector[part]
         if scale == 1.0 and weight == 1.0:
             total += there
             continue
-        for inner in blocks(there.size, CACHED):
-            total[inner] += vote_term(here[inner], there[inner], scale, weight)
+        for inner in blocks(there.size, CONVERTED):
+            total[inner] += vote_term(here[inner], there[inner], scale, weight, room)
     return total
 
 
@@ -192,16 +192,22 @@ def clip_scale(norm: float, bound: float | None) -> float:
     return 1.0 if norm <= bound else bound / norm
 
 
-def vote_term(here: FloatVector, there: FloatVector, scale: float, weight: float) -> Wide:
-    """`weight` times `there`, or times the point at `scale` of the way to it."""
-    term: Wide = there.astype(np.float64)
+def vote_term(
+    here: FloatVector, there: FloatVector, scale: float, weight: float, room: Wide | None = None
+) -> Wide:
+    """`weight` times `there`, or times the point at `scale` of the way to it; made in `room`."""
+    places: Wide = np.empty((2, there.size)) if room is None else room[:, : there.size]
+    term: Wide = places[0]
+    term[:] = there
     if scale == 1.0 and weight == 1.0:
         return term
-    begun = here.astype(np.float64)
+    begun: Wide = places[1]
+    begun[:] = here
     term -= begun
     term *= scale
     term += begun
-    term *= weight
+    if weight != 1.0:
+        term *= weight
     return term
 
 

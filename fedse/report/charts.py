@@ -18,6 +18,9 @@ DASHES = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4]]
 SHAPES = ["circle", "square", "triangle-up", "diamond", "cross"]
 MARKERS = 13
 """At most this many markers on a line; more would hide it."""
+MOST_ROUNDS = 100
+"""At most about this many rounds in a figure; more could not be told apart."""
+STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 
 THEME: Spec = {
     "aria": False,
@@ -91,14 +94,14 @@ def line(y: str, *, rounds: Span, span: Span, tip: str) -> Spec:
     )
 
 
-def band(*, rounds: Span) -> Spec:
-    """A success rate with its interval, between 0 and 1; columns round, rate, low, high."""
-    x, y = _rounds_axis(rounds), _value_axis("rate", (0.0, 1.0), "")
+def band(
+    middle: str, span: Span, told: Sequence[tuple[str, str]], *, rounds: Span, tip: str
+) -> Spec:
+    """A line over the rounds in a band; columns round, `middle`, low, high, as they are told."""
+    x, y = _rounds_axis(rounds), _value_axis(middle, span, "")
     tooltip = [
         _tooltip_field("round", "round", "d"),
-        _tooltip_field("rate", "success", ".2f"),
-        _tooltip_field("low", "95 % from", ".2f"),
-        _tooltip_field("high", "to", ".2f"),
+        *(_tooltip_field(key, title, tip) for key, title in told),
     ]
     limits = {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}}
     return _panel(
@@ -200,14 +203,21 @@ def round_span(span: Span) -> Span:
 def named_rounds(rounds: Span) -> list[int]:
     """The rounds written under bars: at most about ten, in whole steps."""
     first, last = int(rounds[0]), int(rounds[1])
-    step = next(s for s in (1, 2, 5, 10, 20, 50, 100, 200, 500, last) if (last - first) / s <= 10)
+    step = next(s for s in (*STEPS, last) if (last - first) / s <= 10)
     return [index for index in range(first, last + 1) if index % step == 0]
+
+
+def shown_step(rounds: Span, most: int = MOST_ROUNDS) -> int:
+    """Every how many rounds one is shown, so that at most about so many are."""
+    count = int(rounds[1] - rounds[0])
+    return next((s for s in STEPS if count / s <= most), ceil(count / most))
 
 
 def _thinned(rounds: Span) -> list[Spec]:
     """Markers on every n-th round and on the last one."""
     first, last = int(rounds[0]), int(rounds[1])
-    every = ceil((last - first + 1) / MARKERS)
+    step = shown_step(rounds)
+    every = ceil((last - first + 1) / MARKERS / step) * step
     if every == 1:
         return []
     return [{"filter": f"datum.round % {every} == 0 || datum.round == {last}"}]

@@ -8,11 +8,10 @@ from fedse.report.figures import (
     LegendEntry,
     PageSection,
     Panel,
-    groups,
-    line_panels,
     rounds_of,
     span_of,
 )
+from fedse.report.many import client_lines
 from fedse.report.tables import (
     STAGES,
     Column,
@@ -23,6 +22,8 @@ from fedse.report.tables import (
     stage_table,
 )
 
+MOST_WARNINGS = 20
+
 
 def variety(facts: RunFacts, id: str) -> PageSection:
     table = client_table(
@@ -30,33 +31,35 @@ def variety(facts: RunFacts, id: str) -> PageSection:
         [Column("entropy", "entropy, nats", "number"), Column("distinct", "distinct", "rate")],
         lambda stats: [stats.entropy, stats.distinct] if stats.played else [None, None],
     )
-    grouped = groups(facts.clients, facts.env_of)
+    entropy = Figure(
+        f"{id}-entropy",
+        "Entropy of the actions",
+        "Zero nats is one action repeated over and over; falling is normal while an agent "
+        "learns, a fall together with the share below is not.",
+        table.only("round", "client", "entropy"),
+    )
+    distinct = Figure(
+        f"{id}-distinct",
+        "Share of distinct episodes",
+        "1 means that no two episodes of the round were the same action for action.",
+        table.only("round", "client", "distinct"),
+    )
+    marked = collapses(facts.results)
     warnings = [
         f"{c.client}: since round {c.since}. Entropy from {c.first.entropy:.2f} to "
         f"{c.last.entropy:.2f} nats, share of distinct episodes from {c.first.distinct:.2f} to "
         f"{c.last.distinct:.2f}."
-        for c in collapses(facts.results)
+        for c in marked[:MOST_WARNINGS]
     ]
+    if more := marked[MOST_WARNINGS:]:
+        warnings.append(f"And {len(more):,} more clients.")
     return PageSection(
         id,
         "Variety of actions",
         "Does the agent keep exploring, or does it repeat itself?",
         [
-            Figure(
-                f"{id}-entropy",
-                "Entropy of the actions",
-                "Zero nats is one action repeated over and over; falling is normal while an agent "
-                "learns, a fall together with the share below is not.",
-                table.only("round", "client", "entropy"),
-                line_panels(table, "entropy", grouped),
-            ),
-            Figure(
-                f"{id}-distinct",
-                "Share of distinct episodes",
-                "1 means that no two episodes of the round were the same action for action.",
-                table.only("round", "client", "distinct"),
-                line_panels(table, "distinct", grouped, span=(0.0, 1.0)),
-            ),
+            client_lines(facts, entropy, "entropy"),
+            client_lines(facts, distinct, "distinct", span=(0.0, 1.0)),
         ],
         warnings=warnings,
         note=f"{RULE} " + ("" if warnings else "No client of this run is marked."),
@@ -72,13 +75,12 @@ def agreement(facts: RunFacts, id: str) -> PageSection:
         "The mean loss of the last epoch in nats per agent token; every client learns from its "
         "own buffer, so levels are not comparable, directions are.",
         loss,
-        line_panels(loss, "loss", groups(facts.clients, facts.env_of)),
     )
     return PageSection(
         id,
         "Agreement of the clients",
         "Do the clients pull the adapter the same way, and what does averaging lose?",
-        [*(_pull_figures(facts, id) if measured else []), learned],
+        [*(_pull_figures(facts, id) if measured else []), client_lines(facts, learned, "loss")],
         note=""
         if measured
         else "Updates were not compared in this run: nobody voted, or the adapters are too large "
@@ -87,25 +89,25 @@ def agreement(facts: RunFacts, id: str) -> PageSection:
 
 
 def _pull_figures(facts: RunFacts, id: str) -> list[Figure]:
-    table, grouped = drift_table(facts), groups(facts.clients, facts.env_of)
+    table = drift_table(facts)
     low = span_of(table, "cosine")[0]
+    cosine = Figure(
+        f"{id}-cosine",
+        "Cosine of each update to the merged update",
+        "1 is the direction of the merged update, 0 is a right angle to it, and below 0 the "
+        "client pulled against it.",
+        table.only("round", "client", "cosine"),
+    )
+    length = Figure(
+        f"{id}-length",
+        "Length of each update",
+        "The Euclidean length before clipping; a client far above the others would lead the "
+        "mean if it were not clipped.",
+        table.only("round", "client", "length"),
+    )
     return [
-        Figure(
-            f"{id}-cosine",
-            "Cosine of each update to the merged update",
-            "1 is the direction of the merged update, 0 is a right angle to it, and below 0 the "
-            "client pulled against it.",
-            table.only("round", "client", "cosine"),
-            line_panels(table, "cosine", grouped, span=(low, 1.0)),
-        ),
-        Figure(
-            f"{id}-length",
-            "Length of each update",
-            "The Euclidean length before clipping; a client far above the others would lead the "
-            "mean if it were not clipped.",
-            table.only("round", "client", "length"),
-            line_panels(table, "length", grouped, number=".3g"),
-        ),
+        client_lines(facts, cosine, "cosine", span=(low, 1.0)),
+        client_lines(facts, length, "length", number=".3g"),
         _merge_figure(facts, id),
     ]
 

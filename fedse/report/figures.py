@@ -11,6 +11,8 @@ from math import ceil
 from fedse.report.charts import SERIES, Span, Spec, band, bars, lines
 from fedse.report.tables import Cell, Table
 
+INTERVAL = (("rate", "success"), ("low", "95 % from"), ("high", "to"))
+
 
 @dataclass(frozen=True)
 class LegendEntry:
@@ -48,7 +50,7 @@ class Figure:
     reading: str
     """One sentence."""
     table: Table
-    panels: list[Panel]
+    panels: list[Panel] = field(default_factory=list)
     keys: list[LegendEntry] = field(default_factory=list)
     """A legend all panels share."""
     wide: bool = False
@@ -103,7 +105,8 @@ def band_panels(table: Table, envs: Sequence[str]) -> list[Panel]:
         rows = table.where("env", env)
         first, last = rows[0], rows[-1]
         note = f"{first['rate']:.2f} → {last['rate']:.2f}" if len(rows) > 1 else _two(last["rate"])
-        panels.append(Panel(env, band(rounds=rounds), "env", [env], note=note))
+        spec = band("rate", (0.0, 1.0), INTERVAL, rounds=rounds, tip=".2f")
+        panels.append(Panel(env, spec, "env", [env], note=note))
     return panels
 
 
@@ -130,15 +133,20 @@ def line_panels(
 
 
 def bar_panels(
-    table: Table, parts: Sequence[str], clients: Sequence[str], *, title: str, fills: str
+    table: Table,
+    parts: Sequence[str],
+    names: Sequence[str],
+    *,
+    title: str,
+    fills: str,
+    by: str = "client",
 ) -> list[Panel]:
-    """One panel of stacked bars per client."""
-    names = [column.key for column in table.columns]
-    picks = [names.index(part) for part in parts]
+    """One panel of stacked bars per name."""
+    picks = [table.keys.index(part) for part in parts]
     heights = [sum(_number(row[i]) for i in picks) for row in table.rows]
     top = max(heights, default=1.0)
     spec = bars(parts, rounds=rounds_of(table), span=(0.0, top), title=title, fills=fills, tip="d")
-    return [Panel(client, spec, "client", [client]) for client in clients]
+    return [Panel(name, spec, by, [name]) for name in names]
 
 
 def rounds_of(table: Table) -> Span:
@@ -149,7 +157,7 @@ def rounds_of(table: Table) -> Span:
 
 def span_of(table: Table, key: str) -> Span:
     """From 0, or from the lowest value below it, to the highest value of the column."""
-    column = [c.key for c in table.columns].index(key)
+    column = table.keys.index(key)
     values = [_number(row[column]) for row in table.rows if row[column] is not None]
     return min([0.0, *values]), max([0.0, *values])
 

@@ -1,5 +1,6 @@
 """The first screen: what the run achieved, how certain that is, and what left the clients."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from fedse.aggregate.factors import travelling_spec
@@ -15,6 +16,9 @@ DERIVED = (
 
 SEEN = {"adapters": "each client's adapter", "sum": "only the sum of all updates"}
 """What the server saw, by `aggregate.server_sees`."""
+
+MOST_LEFT_OUT = 10
+"""Clients that are named one by one."""
 
 
 @dataclass(frozen=True)
@@ -84,10 +88,11 @@ def _success_tile(facts: RunFacts) -> list[Tile]:
 
 
 def _left_tile(facts: RunFacts) -> Tile:
-    sent = [
-        sum(r.bytes_up // len(r.voters) for r in facts.results if name in r.voters)
-        for name in facts.clients
-    ]
+    by_voter = Counter[str]()
+    for result in facts.results:
+        for name in result.voters:
+            by_voter[name] += result.bytes_up // len(result.voters)
+    sent = [by_voter[name] for name in facts.clients]
     low, high = min(sent), max(sent)
     most = "" if low == high else " at most"
     megabytes = travelling_spec(facts.spec, facts.config).nbytes / 1e6
@@ -129,7 +134,9 @@ def _unsure(facts: RunFacts) -> list[str]:
     compared = facts.compared()
     if compared is not None:
         left_out = [client for client in facts.clients if client not in compared[0]]
-        notes += [_why_left_out(client, facts) for client in left_out]
+        notes += [_why_left_out(client, facts) for client in left_out[:MOST_LEFT_OUT]]
+        if more := left_out[MOST_LEFT_OUT:]:
+            notes.append(f"{len(more):,} more clients are left out: they were not measured twice.")
     if facts.altered:
         notes.append(
             f"Not as recorded when the run was made: {' and '.join(facts.altered)}. A file was "

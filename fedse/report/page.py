@@ -25,6 +25,8 @@ from fedse.report.tables import Cell, Column
 
 SCRIPTS = ("vendor/vega.min.js", "vendor/vega-lite.min.js", "vendor/vega-interpreter.js", "page.js")
 LICENCES = ("vega", "vega-lite", "vega-interpreter", "bundled")
+MOST_OPEN, MOST_FOLDED = 100, 600
+"""Rows of a table that is shown at once, and of one that a reader has to unfold."""
 NO_VALUE = "\N{EN DASH}"
 
 
@@ -51,6 +53,8 @@ def render(runs: Sequence[RunFacts], *, now: datetime) -> str:
     scripts, style = [asset(name) for name in SCRIPTS], asset("page.css")
     page: str = template("template.html.j2").render(
         parts=parts,
+        most_open=MOST_OPEN,
+        most_folded=MOST_FOLDED,
         shared=shared,
         alone=alone,
         title=parts[0].facts.label if alone else f"{len(parts)} runs",

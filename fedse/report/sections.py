@@ -1,27 +1,25 @@
 """One run's part of the page: its sections, in the order of the questions a reviewer asks."""
 
+from dataclasses import replace
+
 from fedse.report.audits import audit
 from fedse.report.charts import line
 from fedse.report.dynamics import agreement, time_spent, variety
 from fedse.report.facts import RunFacts
 from fedse.report.figures import (
     Figure,
-    LegendEntry,
     PageSection,
     Panel,
     band_panels,
-    bar_panels,
-    groups,
-    line_panels,
     rounds_of,
     span_of,
 )
+from fedse.report.many import client_lines, client_outcomes, thinned
 from fedse.report.places import at_home, gate, places_table
 from fedse.report.roles import roles
 from fedse.report.tables import (
     CLIENT,
     ENVIRONMENT,
-    OUTCOMES,
     Cell,
     Column,
     Table,
@@ -44,7 +42,8 @@ def run_sections(facts: RunFacts, prefix: str) -> list[PageSection]:
     makers = [make for make in makers if not lacking.get(make)]
     if not facts.results:
         makers = [success]
-    return [make(facts, f"{prefix}{make.__name__.replace('_', '-')}") for make in makers]
+    made = [make(facts, f"{prefix}{make.__name__.replace('_', '-')}") for make in makers]
+    return [replace(section, figures=[*map(thinned, section.figures)]) for section in made]
 
 
 def success(facts: RunFacts, id: str) -> PageSection:
@@ -94,30 +93,25 @@ def experience(facts: RunFacts, id: str) -> PageSection:
         [Column("added", "new", "count"), Column("buffered", "in the buffer", "count")],
         lambda stats: [stats.added, stats.buffered],
     )
-    ended = outcome_table(facts)
+    buffer = Figure(
+        f"{id}-buffer",
+        "Episodes in the buffer",
+        "Each line is what one client has to learn from after that round; a flat line "
+        "means that it succeeded in nothing new.",
+        grown,
+    )
+    ended = Figure(
+        f"{id}-outcomes",
+        "What became of the episodes played",
+        _reading_of_outcomes(facts),
+        outcome_table(facts),
+    )
     return PageSection(
         id,
         "Experience",
         "How fast does each client's own experience grow, and why are episodes dropped? "
         "None of it leaves the client.",
-        [
-            Figure(
-                f"{id}-buffer",
-                "Episodes in the buffer",
-                "Each line is what one client has to learn from after that round; a flat line "
-                "means that it succeeded in nothing new.",
-                grown,
-                line_panels(grown, "buffered", groups(facts.clients, facts.env_of), number="d"),
-            ),
-            Figure(
-                f"{id}-outcomes",
-                "What became of the episodes played",
-                _reading_of_outcomes(facts),
-                ended,
-                bar_panels(ended, OUTCOMES, facts.clients, title="", fills="fill"),
-                [LegendEntry(outcome, f"fill {outcome}") for outcome in OUTCOMES],
-            ),
-        ],
+        [client_lines(facts, buffer, "buffered", number="d"), client_outcomes(facts, ended)],
     )
 
 

@@ -21,6 +21,8 @@ Kind = Literal["text", "long", "count", "rate", "change", "number", "megabytes",
 ALL = "all environments"
 OUTCOMES = ("kept", "duplicate", "failed", "truncated", "broken")
 STAGES = ("rollout", "train", "evaluate")
+WORST = {"change": 1, "gain": 1, "auc": -1}
+"""What clients are compared by, and in which direction it gets better."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,24 @@ class Table:
     columns: tuple[Column, ...]
     rows: list[list[Cell]]
 
+    @property
+    def keys(self) -> list[str]:
+        return [column.key for column in self.columns]
+
+    def worth_a_look(self, most: int) -> list[list[Cell]]:
+        """The rows, at most so many: of rounds the newest, of clients the worst."""
+        if len(self.rows) <= most:
+            return self.rows
+        keys = self.keys
+        if "round" in keys[:1]:
+            return self.rows[-most:]
+        by = next((key for key in WORST if key in keys), "")
+        if not by:
+            return self.rows[:most]
+        place, sign = keys.index(by), WORST[by]
+        rated = [row for row in self.rows if isinstance(row[place], int | float)]
+        return sorted(rated, key=lambda row: sign * row[place])[:most]  # type: ignore[operator]
+
     def only(self, *keys: str) -> "Table":
         """The columns of those keys, in the order they have here."""
         picks = [i for i, column in enumerate(self.columns) if column.key in keys]
@@ -45,8 +65,9 @@ class Table:
 
     def where(self, key: str, value: Cell) -> list[dict[str, Cell]]:
         """The rows whose column `key` is `value`, by column key."""
-        named = (dict(zip((c.key for c in self.columns), row, strict=True)) for row in self.rows)
-        return [row for row in named if row[key] == value]
+        keys = self.keys
+        at = keys.index(key)
+        return [dict(zip(keys, row, strict=True)) for row in self.rows if row[at] == value]
 
 
 ROUND, CLIENT = Column("round", "round", "count"), Column("client", "client")

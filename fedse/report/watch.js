@@ -1,6 +1,8 @@
 "use strict";
 (() => {
   const PERIOD = 3000;
+  const MOST_SITES = 100;
+  const MOST_NAMED = 10;
   const NONE = "\u2013";
   const byId = (id) => document.getElementById(id);
   const two = (number) => String(number).padStart(2, "0");
@@ -47,6 +49,19 @@
     }));
   }
 
+  /* All sites if they are few; of many those that are not well, at most so many. */
+  function worthALook(sites) {
+    if (sites.length <= MOST_SITES) return sites;
+    const well = (site) =>
+      site.state === "enrolled" && (!site.now || site.now.connected !== null) && ["", "voted"].includes(site.last);
+    return sites.filter((site) => !well(site)).slice(0, MOST_SITES);
+  }
+
+  function some(texts, between) {
+    const more = texts.length - MOST_NAMED;
+    return [...texts.slice(0, MOST_NAMED), ...(more > 0 ? [`and ${more} more`] : [])].join(between);
+  }
+
   function siteRow(site, quarantined) {
     const now = site.now;
     const key = quarantined.includes(site.name) ? `${site.state}, quarantined` : site.state;
@@ -64,7 +79,7 @@
       success ? `${success.low.toFixed(2)} to ${success.high.toFixed(2)}` : NONE,
       success ? String(success.games) : NONE,
       round.seconds.toFixed(1),
-      [...excluded, ...absent].join("; ") || "none",
+      some([...excluded, ...absent], "; ") || "none",
     ];
   }
 
@@ -79,21 +94,25 @@
     write("waiting", status.waiting);
     write("connected", `${status.connected} of ${status.expected}`);
     const lost = silent.map((site) => `${site.name} since ${time(site.now.since)}`);
-    write("silent", lost.length ? `silent: ${lost.join(", ")}` : "nobody fell silent");
+    write("silent", lost.length ? `silent: ${some(lost, ", ")}` : "nobody fell silent");
     const rate = newest?.success;
     write("success", rate ? rate.rate.toFixed(2) : NONE);
     write("interval", rate
       ? `${rate.low.toFixed(2)} to ${rate.high.toFixed(2)} (95 %), after round ${newest.round}`
       : "nothing is measured yet");
-    const out = status.quarantined.join(", ");
+    const out = some(status.quarantined, ", ");
     warn("quarantined", out && `quarantined, asked nothing until pardoned: ${out}`);
     warn("warnings", status.warnings.join("; "));
-    fill("sites", status.sites.map((site) => siteRow(site, status.quarantined)));
+    const shown = worthALook(status.sites);
+    const more = status.sites.length - shown.length;
+    const rest = [`and ${more} more`, "fedse federation status --json has all", NONE, NONE, NONE, NONE];
+    const rows = shown.map((site) => siteRow(site, status.quarantined));
+    fill("sites", more ? [...rows, rest] : rows);
     fill("rounds", status.last_rounds.map(roundRow));
     write("ledger", status.ledger || NONE);
     write("fingerprint", status.fingerprint);
     const ends = Object.entries(status.certificates);
-    write("certificates", ends.map(([name, one]) => `${name}: ${one.days_left} days`).join(", "));
+    write("certificates", ends.map(([name, one]) => `${name}: ${Math.floor(one.days_left)} days`).join(", "));
   }
 
   async function look() {

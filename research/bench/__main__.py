@@ -4,6 +4,7 @@ import json as json_format
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -53,8 +54,9 @@ def rollout(
 
     Every action has exactly --new-tokens tokens, and the server forgets all prompts in between.
     With --generate also against transformers' generate() on the device, with the threads and in the
-    precision of [trainer], one batch of all episodes per turn. The in-process engine has no server,
-    so it is always measured against generate(), and against nothing else.
+    precision of [trainer], one batch of all episodes per turn: `generate` keeps keys and values
+    between turns, `re-encoded` computes every prompt anew. The in-process engine has no server, so
+    it is always measured against these two, and against nothing else.
 
     Example: python -m research.bench rollout my.toml --episodes 32
     """
@@ -84,7 +86,8 @@ def train(
 ) -> None:
     """Tokens per second of a fit, against a bare PEFT loop over the same batches.
 
-    The bare loop is what PEFT's guide shows: whole batches, all logits.
+    The bare loop is what PEFT's guide shows: whole batches, all logits. It has the precision and
+    the attention of [trainer] too.
 
     Example: python -m research.bench train my.toml --lessons 16
     """
@@ -96,7 +99,7 @@ def train(
     prepare_torch(config.trainer.threads)
     base, spec = base_path(config.model.base), spec_of(config)
     sizes = {"shortest": 150, "longest": 500, "vocabulary": vocabulary_of(base)}
-    speed = measure_fit(
+    speeds = measure_fit(
         trainer_for(base, spec, config.trainer),
         initial_adapter(spec, seed=0),
         synthetic_lessons(lessons, **sizes, seed=1),
@@ -105,7 +108,7 @@ def train(
         repeats=repeats,
         clock=time.process_time if cpu_time else time.perf_counter,
     )
-    _print_fit(speed, json)
+    _print_fit(list(speeds), json)
 
 
 @app.command
@@ -113,24 +116,28 @@ def merge(
     *,
     megabytes: Annotated[float, Parameter(help="Size of one adapter.")] = 84.0,
     clients: Annotated[int, Parameter(help="How many are merged.")] = 10,
+    repeats: Annotated[int, Parameter(help="How many times each is measured, alternating.")] = 3,
     json: Json = False,
 ) -> None:
-    """CPU seconds of a server round's merge, against numpy's mean of the same files.
+    """CPU seconds of a server round's merge, against numpy's `+=` of the same mapped files.
 
-    Ours also checks every adapter and clips it at the median.
+    Ours also checks every adapter; it is measured without a clip and with that at the median.
 
     Example: python -m research.bench merge --megabytes 84 --clients 10
     """
     from research.bench.merge import bench_merge
 
     with tempfile.TemporaryDirectory(prefix="fedse-bench-") as folder:
-        result = bench_merge(Path(folder), megabytes=megabytes, clients=clients)
+        sizes = {"megabytes": megabytes, "clients": clients}
+        results = list(bench_merge(Path(folder), **sizes, repeats=repeats))
     if json:
-        print(json_format.dumps({**result._asdict(), "ratio": result.ratio}))
+        print(json_format.dumps([{**one._asdict(), "ratios": one.ratios} for one in results]))
         return
-    print(f"{result.megabytes:.1f} MB x {result.clients} clients")
-    print(f"fedse  {result.fedse:.2f} CPU-s\nbare   {result.bare:.2f} CPU-s")
-    print(f"ratio  {result.ratio:.2f}")
+    print(f"{results[0].megabytes:.1f} MB x {clients} clients")
+    for one in results:
+        for name, used in one.fedse.items():
+            told = f"{used:.2f} CPU-s, bare {one.bare:.2f}"
+            print(f"ratio  {one.ratios[name]:.2f}, {name}: {told}")
 
 
 @app.command(name="round")
@@ -178,15 +185,23 @@ def vocabulary_of(base: Path) -> int:
     return int(json_format.loads((base / "config.json").read_text())["vocab_size"])
 
 
-def _print_fit(speed: "FitSpeed", json: bool) -> None:
-    paces = {name: pace._asdict() for name, pace in speed._asdict().items()}
-    padding = 1 - speed.fit.tokens / speed.fit.padded
+def _print_fit(speeds: "Sequence[FitSpeed]", json: bool) -> None:
+    padding = 1 - speeds[0].fit.tokens / speeds[0].fit.padded
     if json:
-        print(json_format.dumps({**paces, "ratio": speed.ratio, "padding": padding}))
+        told = [
+            {
+                **{name: pace._asdict() for name, pace in one._asdict().items()},
+                "ratios": {"bare": one.ratio},
+                "padding": padding,
+            }
+            for one in speeds
+        ]
+        print(json_format.dumps(told))
         return
-    for name, pace in (("fedse", speed.fit), ("bare", speed.bare)):
-        print(f"{name:6} {pace.tokens} tokens at {pace.tokens_per_second:.1f} a second")
-    print(f"ratio  {speed.ratio:.3f}; {padding:.0%} of what fedse computed was padding")
+    for one in speeds:
+        for name, pace in (("fedse", one.fit), ("bare", one.bare)):
+            print(f"{name:6} {pace.tokens} tokens at {pace.tokens_per_second:.1f} a second")
+        print(f"ratio  {one.ratio:.3f}; {padding:.0%} of what fedse computed was padding")
 
 
 if __name__ == "__main__":

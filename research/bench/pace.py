@@ -35,9 +35,12 @@ class RolloutBench(NamedTuple):
 
     @property
     def ratios(self) -> dict[str, float]:
-        """Tokens per second of fedse as a share of each other's."""
-        ours = self.fedse.tokens_per_second
-        return {name: ours / pace.tokens_per_second for name, pace in self.others.items()}
+        """Tokens per second of fedse as a share of each other's; of CPU time without a server."""
+        if "bare" in self.others:
+            ours = self.fedse.tokens_per_second
+            return {name: ours / pace.tokens_per_second for name, pace in self.others.items()}
+        used = self.fedse.cpu_seconds
+        return {name: pace.cpu_seconds / used for name, pace in self.others.items()}
 
 
 class TurnRequest(NamedTuple):

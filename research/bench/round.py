@@ -194,6 +194,7 @@ def summary(bench: RoundBench) -> dict[str, Any]:
         "fedse": _means(bench.fedse),
         "bare": _means(bench.bare),
         "ratio": bench.ratio,
+        "ratios": [a.flower / b.flower for a, b in zip(bench.fedse, bench.bare, strict=True)],
     }
 
 

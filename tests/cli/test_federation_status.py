@@ -12,7 +12,7 @@ from tests.needs import needs
 needs("flwr")
 
 from fedse.cli.app import start
-from fedse.cli.federation_status import status_lines
+from fedse.cli.federation_status import is_well, status_lines
 from fedse.cli.federation_view import ledger_head, view_of
 from fedse.federation.folder import write_nodes
 from fedse.federation.heard import FILE, HeardNode, write_heard
@@ -60,6 +60,17 @@ def test_a_site_is_told_by_what_was_heard_of_it(alpha: Scene):
     # Ten seconds after the last sign the site is told to be silent since that sign.
     assert line_of(alpha, "alpha", 10) == f"alpha enrolled silent since {clock(NOW)} -"
     assert line_of(alpha, "beta") == "beta not invited - -"
+
+
+def test_of_a_thousand_sites_those_that_are_not_well_are_listed(alpha: Scene):
+    view = view_of(alpha.federation, now=NOW, tick=TICK)
+    one, two = view.sites
+    assert not is_well(two), "not invited"
+    well = one._replace(now=one.now and one.now._replace(doing="idle", connected=NOW))
+    many = [well._replace(name=f"site-{i}") for i in range(1000)]
+    lines = list(status_lines(view._replace(sites=(*many, two))))
+    assert [line.split()[0] for line in lines if line.startswith("  ")] == ["beta", "and"]
+    assert "  and 1,000 more sites; --json has all" in lines
 
 
 def test_who_has_sent_is_not_waited_for(alpha: Scene):

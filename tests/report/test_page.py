@@ -68,6 +68,20 @@ def test_fifty_rounds_of_ten_clients_fit_in_1500_kb(tmp_path: Path):
     assert len(page.encode()) <= 1_500_000
 
 
+def test_hundreds_of_clients_are_drawn_together(tmp_path: Path):
+    clients = {f"site-{i:03d}": "maze" if i % 2 else "wordle" for i in range(200)}
+    page = render([made_up(tmp_path, rounds=2, clients=clients)], now=MADE)
+    assert len(page.encode()) <= 1_100_000
+    assert page.count('class="plot"') <= 21
+    assert "100 of 200 rows" in page
+
+
+def test_of_hundreds_of_rounds_so_many_are_shown_as_can_be_seen(tmp_path: Path):
+    page = render([made_up(tmp_path, rounds=301, clients={"a": "maze"})], now=MADE)
+    assert len(page.encode()) <= 1_000_000
+    assert "One round in 5 is shown." in page
+
+
 def test_policy_allows_exactly_the_scripts_of_the_page(tmp_path: Path):
     read = Read(render([made_up(tmp_path, rounds=2, clients=CLIENTS)], now=MADE))
     digests = {

@@ -8,11 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedse.committed import Exclusion
-from fedse.report.charts import SERIES, named_rounds, round_span
-from fedse.report.figures import groups, shared_out
+from fedse.report.charts import MOST_ROUNDS, SERIES, named_rounds, round_span
+from fedse.report.figures import Figure, groups, shared_out
+from fedse.report.many import spread_table, sum_table, thinned
 from fedse.report.several import difference_table, final_table, flat
 from fedse.report.tables import (
     ALL,
+    CLIENT,
+    ROUND,
+    Cell,
+    Column,
+    Table,
     drift_table,
     missing_table,
     outcome_table,
@@ -73,6 +79,33 @@ def test_success_pools_the_clients_of_an_environment(facts):
 def test_one_environment_needs_no_total(tmp_path: Path):
     alone = made_up(tmp_path, rounds=1, clients={"a": "maze"})
     assert {row[1] for row in success_table(alone).rows} == {"maze"}
+
+
+def test_a_spread_is_that_of_the_clients_of_an_environment():
+    columns = (ROUND, CLIENT, Column("loss", "loss", "number"))
+    rows: list[list[Cell]] = [[1, f"c{i}", float(i)] for i in range(11)] + [[1, "x", None]]
+    env_of = {f"c{i}": "maze" for i in range(11)} | {"x": "wordle"}
+    spread = spread_table(Table(columns, rows), "loss", env_of)
+    assert spread.rows == [[1, "maze", 0.0, 1.0, 5.0, 9.0, 10.0, 11]]
+    counts = sum_table(Table(columns, rows), env_of)
+    assert counts.rows == [[1, "maze", 55.0], [1, "wordle", 0]]
+
+
+def test_of_a_long_table_the_newest_rounds_or_the_worst_clients_are_shown():
+    rounds = Table((ROUND,), [[i] for i in range(5)])
+    assert rounds.worth_a_look(2) == [[3], [4]]
+    rows: list[list[Cell]] = [["a", 0.5], ["b", -0.5], ["c", None], ["d", 0.0]]
+    clients = Table((CLIENT, Column("change", "change", "change")), rows)
+    assert clients.worth_a_look(2) == [["b", -0.5], ["d", 0.0]]
+    assert clients.worth_a_look(4) == rows
+
+
+def test_of_many_rounds_the_first_and_the_last_are_kept():
+    figure = Figure("f", "", "", Table((ROUND,), [[i] for i in range(1, 1004)]))
+    shown = [row[0] for row in thinned(figure).table.rows]
+    assert (shown[0], shown[-1]) == (1, 1003)
+    assert 50 <= len(shown) <= MOST_ROUNDS + 2
+    assert thinned(thinned(figure)) == thinned(figure)
 
 
 def test_traffic_adds_up(facts):

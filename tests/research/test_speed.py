@@ -45,17 +45,19 @@ def test_every_figure_says_where_it_comes_from():
         assert re.fullmatch(r"\d{4}-\d\d-\d\d", one["date"])
         assert one["machine"].keys() == {"cores", "processor", "versions"}
         assert any(one["ratios"].values())
+        spread = {name: [min(all_of), max(all_of)] for name, all_of in one["ratios"].items()}
+        assert one["spread"] == spread
 
 
-def test_a_bar_is_the_mean_and_says_its_aim_and_its_padding():
+def test_a_bar_is_the_median_and_says_its_aim_and_its_padding():
     found = {"train": {"ratios": {"bare": [1.0, 1.5]}, "padding": 0.124}}
     row = row_of(found, BAR, "at least")
     assert (row["ratio"], row["single"], row["aim"]) == (1.25, [1.0, 1.5], 0.95)
-    assert row["told"] == "1.25, aim: at least 0.95, 12% padding"
+    assert row["told"] == "1.25 (1.00-1.50, n=2), aim: at least 0.95, 12% padding"
 
 
 def test_every_measurement_and_every_aim_is_inside_its_panel():
-    found = {"merge": {"ratios": {"bare": [4.0, 5.0]}}}
+    found = {"merge": {"ratios": {"no clip": [4.0, 5.0]}}}
     pace, cost = (plot["layer"][0]["encoding"]["x"] for plot in figure(found)["vconcat"])
     assert pace["scale"]["domain"] == [0, pytest.approx(1.05)]
     assert cost["scale"]["domain"] == [0, pytest.approx(5.25)]
@@ -75,7 +77,7 @@ def test_ratios_are_read_from_what_the_commands_print():
         {"ratios": {"bare": 1.0, "generate": 8.0}},
     ]
     assert ratios_in(printed) == {"bare": [0.9, 1.0], "generate": [7.0, 8.0]}
-    assert ratios_in({"ratio": 2.5}) == {"bare": [2.5]}
+    assert ratios_in({"ratios": [2.5]}) == {"bare": [2.5]}
 
 
 def test_no_path_of_a_machine_is_written_down():
@@ -85,10 +87,11 @@ def test_no_path_of_a_machine_is_written_down():
 
 
 def test_an_entry_keeps_three_digits():
-    printed = {"ratio": 1.23456, "padding": 0.12345}
+    printed = [{"ratios": {"bare": 1.23456}, "padding": 0.12345}]
     made = entry("python -m x", printed, machine={"cores": 2}, day=date(2026, 1, 2))
     assert made == {
         "ratios": {"bare": [1.235]},
+        "spread": {"bare": [1.235, 1.235]},
         "padding": 0.123,
         "command": "python -m x",
         "date": "2026-01-02",

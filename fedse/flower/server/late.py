@@ -29,9 +29,12 @@ class LateReplies:
         self._counted: dict[tuple[int, str], str] = {}
         self._next = 0.0
 
-    def counted(self, round: int, node: str, adapter: bytes) -> None:
-        """This answer of the round was taken; the same answer again is not reported."""
-        self._counted[round, node] = _digest(adapter)
+    def counted(self, round: int, node: str, adapter: bytes | None) -> None:
+        """This answer of the round was taken; the same answer again is not reported.
+
+        None = the node has no other message of this round, so it cannot answer again.
+        """
+        self._counted[round, node] = "" if adapter is None else _digest(adapter)
 
     def expect(self, messages: Mapping[str, Sent]) -> None:
         """A reply to any of `messages` is late from now on."""

@@ -173,8 +173,9 @@ class GridAsk:
                 asking.faltered(node, delivery.fault, time.monotonic())
                 continue
             self._took[node] = time.monotonic() - asking.attempts[node].first
-            self._late.expect(asking.answered(node, self._worth(delivery, question)))
-            self._late.counted(sent.round, node, delivery.adapter or b"")
+            others = asking.answered(node, self._worth(delivery, question))
+            self._late.expect(others)
+            self._late.counted(sent.round, node, (delivery.adapter or b"") if others else None)
             yield delivery, node
             if asking.enough():
                 return

@@ -1,11 +1,12 @@
 """The server's side of a round, on a grid that says what the test wants it to say."""
 
+import hashlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
@@ -270,6 +271,22 @@ def test_a_run_on_this_grid_is_committed_and_names_the_offender(run: Run):
         ("epsilon", "answered twice in one round")
     ]
     assert final.digest == run.adapter(2).digest
+
+
+def test_the_bytes_of_a_reply_are_hashed_once(run: Run, monkeypatch: pytest.MonkeyPatch):
+    """It tells an adapter that was sent back. Another hash is only needed if a node may repeat."""
+    hashed, sha256 = list[bytes](), hashlib.sha256
+
+    def noted(data: bytes = b"", **options: bool) -> Any:
+        hashed.append(bytes(data))
+        return sha256(data, **options)
+
+    monkeypatch.setattr(hashlib, "sha256", noted)
+    sent = [toy_adapter(SPEC, i).to_bytes() for i in range(5)]
+    answers = {NodeInfo(i): votes(i, seed=i) for i in range(5)}
+    federate(run, GridAsk(FakeGrid(answers), run, join_seconds=0), clock=time.time)
+    assert run.committed == 2
+    assert [hashed.count(data) for data in sent] == [run.committed] * 5
 
 
 def test_what_else_lies_there_for_the_server_is_nobodys_reply(run: Run):

@@ -7,6 +7,8 @@ from tests.needs import needs
 needs("torch", "uvicorn", "httpx", "psutil")
 
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -16,7 +18,7 @@ from fedse.agent.loaded import load_base
 from fedse.cli.app import start
 from fedse.types import Task, Trajectory, Turn
 from research.bench.__main__ import app
-from research.bench.generate import generate_all, turns_of
+from research.bench.generate import generate_all, kept, re_encoded, turns_of
 from research.bench.pace import RolloutBench, RolloutPace, Took, TurnRequest, pace_of, requests_of
 from research.bench.talk import Talk
 from tests.engine.conftest import small_server
@@ -78,8 +80,33 @@ def test_generate_draws_exactly_as_many_tokens_and_leaves_torch_alone():
     model = load_base(base_path("tiny")).model
     before = torch.random.get_rng_state()
     turns = [[TurnRequest([1, 2, 3, 4], 5), TurnRequest([1, 2], 5)], [TurnRequest([7], 2)]]
-    assert generate_all(model, turns, seed=0) == [[5, 5], [2]]
+    drawn = generate_all(model, turns, re_encoded, seed=0)
+    assert [list(turn.shape) for turn in drawn] == [[2, 5], [1, 2]]
     assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_a_kept_cache_draws_what_the_whole_prompts_would():
+    """Of the likeliest tokens, where the second turn of each episode goes on from its own first."""
+    model = load_base(base_path("tiny")).model
+    likeliest = SimpleNamespace(config=model.config, device=model.device, generate=greedy(model))
+    first = [TurnRequest([11, 12, 13, 14, 15], 4), TurnRequest([21, 22], 4)]
+    more = [[31], [32, 33, 34]]
+
+    def turns(said: list[list[int]]) -> list[list[TurnRequest]]:
+        prompts = [r.prompt + s + m for r, s, m in zip(first, said, more, strict=True)]
+        return [first, [TurnRequest(prompt, 4) for prompt in prompts]]
+
+    drawn = generate_all(likeliest, turns([[0] * 4] * 2), kept, seed=0)
+    whole = generate_all(likeliest, turns(drawn[0].tolist()), re_encoded, seed=0)
+    assert [turn.tolist() for turn in drawn] == [turn.tolist() for turn in whole]
+
+
+def greedy(model: Any) -> Any:
+    def generate(**given: Any) -> Any:
+        drawing = ("do_sample", "temperature", "top_k", "top_p")
+        return model.generate(**{k: v for k, v in given.items() if k not in drawing})
+
+    return generate
 
 
 @pytest.mark.slow
@@ -91,11 +118,11 @@ def test_all_sides_generate_the_same_tokens(tmp_path: Path, capsys):
         assert start(["rollout", file, *SMALL, "--generate", "--json"], app) == 0
         (result,) = json.loads(capsys.readouterr().out)
     assert list(plain) == ["fedse", "bare", "ratios"]
-    assert list(result) == ["fedse", "bare", "generate", "ratios"]
-    for name in ("fedse", "bare", "generate"):
+    assert list(result) == ["fedse", "bare", "generate", "re-encoded", "ratios"]
+    for name in ("fedse", "bare", "generate", "re-encoded"):
         assert result[name]["generated"] == 3 * 2 * 4
         assert result[name]["read"] == result["fedse"]["read"]
-    for name in ("bare", "generate"):
+    for name in ("bare", "generate", "re-encoded"):
         expected = result[name]["seconds"] / result["fedse"]["seconds"]
         assert result["ratios"][name] == pytest.approx(expected)
 
@@ -104,7 +131,9 @@ def test_without_a_server_only_generate_is_beside_it(tmp_path: Path, capsys):
     file = written(tmp_path, 'type = "in-process"')
     assert start(["rollout", file, *SMALL, "--json"], app) == 0
     (result,) = json.loads(capsys.readouterr().out)
-    assert list(result) == ["fedse", "generate", "ratios"]
+    assert list(result) == ["fedse", "generate", "re-encoded", "ratios"]
+    expected = result["generate"]["cpu_seconds"] / result["fedse"]["cpu_seconds"]
+    assert result["ratios"]["generate"] == pytest.approx(expected)
     assert result["fedse"]["generated"] == result["generate"]["generated"] == 3 * 2 * 4
     assert start(["rollout", file, *SMALL], app) == 0
     assert "fedse / generate" in capsys.readouterr().out
