@@ -16,7 +16,7 @@ import json
 import random
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from itertools import product
 from pathlib import Path
@@ -28,9 +28,9 @@ from fedse.config.schema import Config
 from fedse.results.best_rounds import best_rounds
 from fedse.results.role_alarms import role_alarms
 from fedse.results.role_course import role_course, validations_of
-from fedse.stats.paired import paired_difference
+from fedse.stats.rates import Rate, change
 from fedse.store.run_folder import open_run
-from research.role_arms import WORKFLOWS, blocks
+from research.role_arms import WORKFLOWS
 from research.verdicts import games_of
 
 sys.path.append(str(WORKFLOWS))
@@ -38,6 +38,8 @@ import worlds
 from signals import reading
 
 HARBOUR = "north"
+EPISODES, LATE = 32, 3
+"""Games to learn from in a round, and the last rounds that are looked at."""
 PARALLEL = 3
 WORDS = 6
 """That a scribe writes; no two signals have the same line."""
@@ -78,7 +80,7 @@ def experiment(failure: str, settings: Mapping[str, Any]) -> Config:
     raw = load_experiment(WORKFLOWS / "voting.toml")[0].model_dump(mode="json")
     raw["run"]["name"] = failure
     raw["roles"] |= {"names": list(worlds.KINDS[kind].roles), "policy": policy}
-    raw["rollout"]["new_tokens"] = WORDS + 2
+    raw["rollout"] |= {"new_tokens": WORDS + 2, "episodes": EPISODES}
     raw["train"]["epochs"] = None
     for client in raw["clients"]:
         client["options"]["kind"] = kind
@@ -106,17 +108,32 @@ def measured(path: Path) -> dict[str, Any]:
             role: [round(one.share, 2) for one in course if one.role == role]
             for role in config.roles.names
         },
+        "loss": {
+            role: [round(one.loss or 0.0, 3) for one in course if one.role == role]
+            for role in config.roles.names
+        },
         "alarms": [alarm.text for alarm in role_alarms(results, config, validations)],
         "best": {block: [index, round(rate.value, 3)] for block, (index, rate) in best.items()},
     }
 
 
 def compared(arms: Mapping[str, Any]) -> dict[str, Any]:
-    """Success after the last round with the balance on minus off, seeds that have both."""
+    """Games won while exploring in the last rounds, of all seeds that have both arms."""
     on, off = arms.get("balanced", {}), arms.get("unbalanced", {})
-    if not on or on.keys() != off.keys():
+    seeds = sorted(on.keys() & off.keys())
+    if not seeds:
         return {}
-    return paired_difference(blocks(on), blocks(off), seed=0)._asdict()
+    before, after = (late([arm[seed] for seed in seeds]) for arm in (off, on))
+    low, high = change(before, after)
+    points = round(after.value - before.value, 3)
+    gained = {"points": points, "low": round(low, 3), "high": round(high, 3)}
+    return {"seeds": seeds, "unbalanced": before, "balanced": after, **gained}
+
+
+def late(runs: Sequence[Mapping[str, Any]]) -> Rate:
+    """What was won of the games to learn from in the last rounds of these runs."""
+    won = [number for one in runs for number in [*one["played"].values()][-LATE:]]
+    return Rate(sum(won), len(won) * EPISODES)
 
 
 def main() -> None:
