@@ -16,6 +16,8 @@ MOST_OF_ALL = 0.8
 """From this share of the gradient on, a role counts as the one that decides."""
 LEARNS = 0.05
 """A role that learns loses at least this part of its loss from LATE rounds to the next ones."""
+LEARNED = 0.9
+"""A role that succeeds so often has little left to learn."""
 LOOKED_BACK = 100
 """Rounds, so that an alarm costs the same after thousands of them."""
 LATE = 3
@@ -89,16 +91,17 @@ def _capture(course: Sequence[RoleRound], config: Config) -> list[RoleAlarm]:
 
 
 def _has_stopped(course: Sequence[RoleRound], late: Sequence[int]) -> bool:
-    """Whether the role's loss hardly falls, or its success fell by more than chance."""
+    """Whether its success fell by more than chance, or its loss hardly falls before it is good."""
     now = [one for one in course if one.round in late]
     before = [one for one in course if one.round not in late]
-    losses = [[one.loss for one in part if one.loss is not None] for part in (before, now)]
-    if all(losses):
-        then, later = (sum(part) / len(part) for part in losses)
-        if later > (1 - LEARNS) * then:
-            return True
     won = [micro([one.played for one in part]) for part in (before, now)]
-    return change(*won).high < 0
+    if change(*won).high < 0:
+        return True
+    losses = [[one.loss for one in part if one.loss is not None] for part in (before, now)]
+    if won[1].value >= LEARNED or not all(losses):
+        return False
+    then, later = (sum(part) / len(part) for part in losses)
+    return later > (1 - LEARNS) * then
 
 
 def _remedy(config: Config) -> str:

@@ -42,13 +42,13 @@ def result(index: int, planner: RoleStats, worker: RoleStats) -> RoundResult:
     )
 
 
-def shared(losses: Sequence[float], *, gradient: float = 9.0) -> list[RoundResult]:
+def shared(losses: Sequence[float], *, gradient: float = 9.0, won: int = 10) -> list[RoundResult]:
     """The worker has nine tenths of the gradient; the planner's losses are these."""
     return [
         result(
             index,
-            RoleStats(20, 10, loss, 1.0, 100, 0.1),
-            RoleStats(20, 10, 1.0 / index, gradient, 900, 0.1),
+            RoleStats(20, won, loss, 1.0, 100, 0.1),
+            RoleStats(20, won, 1.0 / index, gradient, 900, 0.1),
         )
         for index, loss in enumerate(losses, 1)
     ]
@@ -92,6 +92,12 @@ def test_no_alarm_where_the_other_role_learns_or_has_its_share():
     fair = shared([1.0, 0.9, 0.9, 0.95, 0.96, 0.97], gradient=1.0)
     assert role_alarms(fair, config(), {}) == []
     assert role_alarms(learning[:2], config(), {}) == []
+
+
+def test_a_loss_that_hardly_falls_is_an_alarm_unless_the_role_has_learned():
+    hardly = [1.0, 1.0, 1.0, 0.98, 0.97, 0.96]
+    assert role_alarms(shared(hardly, won=17), config(), {})
+    assert role_alarms(shared(hardly, won=18), config(), {}) == []
 
 
 def validated(won: Sequence[int], *, games: int = 50) -> dict[str, dict[str, tuple[int, int]]]:
