@@ -5,12 +5,13 @@ one role alone falls off late, after its best rounds.
 """
 
 from collections.abc import Sequence
+from statistics import NormalDist
 from typing import NamedTuple
 
 from fedse.committed import RoundResult
 from fedse.config.schema import Config
 from fedse.results.role_course import RoleRound, Validations, block_course, role_course
-from fedse.stats.rates import Rate, change, micro
+from fedse.stats.rates import Rate, change, micro, newcombe
 
 MOST_OF_ALL = 0.8
 """From this share of the gradient on, a role counts as the one that decides."""
@@ -48,7 +49,10 @@ def role_alarms(
 
 
 def _cliff(block: str, course: dict[int, Rate], *, validated: bool) -> RoleAlarm | None:
-    """The last rounds are worse than the best ones before them, by more than chance."""
+    """The last rounds are worse than the best ones before them, by more than chance.
+
+    The best of many windows is often a lucky one, so the more there are the more it takes.
+    """
     rounds = sorted(course)
     late, early = rounds[-LATE:], rounds[:-LATE]
     windows = [early[start : start + LATE] for start in range(len(early) - LATE + 1)]
@@ -57,7 +61,8 @@ def _cliff(block: str, course: dict[int, Rate], *, validated: bool) -> RoleAlarm
     now = micro([course[index] for index in late])
     rates = [micro([course[index] for index in window]) for window in windows]
     best, window = max(zip(rates, windows, strict=True), key=lambda one: one[0].value)
-    if change(best, now).high >= 0:
+    z = NormalDist().inv_cdf(1 - 0.025 / len(windows))
+    if newcombe(now.successes, now.n, best.successes, best.n, z).high >= 0:
         return None
     text = (
         f"the success of {block} fell from {best.value:.2f} in rounds {window[0]} to {window[-1]} "

@@ -114,6 +114,14 @@ def test_a_block_that_falls_off_its_best_rounds_is_named():
     assert role_alarms(rounds, isolated, noise) == []
 
 
+def test_the_best_of_many_rounds_must_be_better_than_that_of_few():
+    isolated, best, now = config(policy="isolated"), [9, 8, 9], [6, 5, 6]
+    few = role_alarms(shared([1.0] * 6), isolated, validated([*best, *now], games=16))
+    assert {alarm.name for alarm in few} == {"role-cliff"}
+    many = validated([*[7] * 31, *best, *now], games=16)
+    assert role_alarms(shared([1.0] * 37), isolated, many) == []
+
+
 @pytest.fixture
 def run(tmp_path: Path):
     given = config(policy="isolated")
