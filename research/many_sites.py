@@ -20,6 +20,7 @@ import psutil
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from research.measure_waiting_sites import processes_of, spent
 from tests.system.field import Field, field, maze_clients
 
 EXPERIMENT = """
@@ -102,14 +103,7 @@ def is_ready(here: Field, site: str) -> bool:
 
 def waiting(here: Field) -> dict[str, float]:
     """What all sites together need while nobody asks them anything."""
-    all_of_them = [
-        process
-        for starter in here.running.values()
-        for process in (
-            psutil.Process(starter.pid),
-            *psutil.Process(starter.pid).children(recursive=True),
-        )
-    ]
+    all_of_them = [process for site in here.running for process in processes_of(here, site)]
     before = sum(map(spent, all_of_them))
     time.sleep(IDLE_SECONDS)
     cores = (sum(map(spent, all_of_them)) - before) / IDLE_SECONDS
@@ -120,11 +114,6 @@ def waiting(here: Field) -> dict[str, float]:
         "available GB": round(psutil.virtual_memory().available / 1e9, 2),
         "idle cores": round(cores, 3),
     }
-
-
-def spent(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    return times.user + times.system
 
 
 def told(result: Any) -> dict[str, Any]:

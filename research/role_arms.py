@@ -12,7 +12,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -40,14 +40,25 @@ def arms_of(kind: str) -> list[Arm]:
     return [*((policy, TOGETHER) for policy in KINDS[kind]), (SHARED, ALONE)]
 
 
-def experiment(kind: str, policy: str, settings: Mapping[str, Any]) -> Config:
-    """The workflow under one policy, with these settings."""
+def read_settings(given: Sequence[str]) -> dict[str, Any]:
+    """Those of a command line, each written as KEY=JSON."""
+    return {key: json.loads(value) for key, _, value in (one.partition("=") for one in given)}
+
+
+def workflow(kind: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The experiment of examples/workflows with these settings, not checked yet."""
     raw = load_experiment(WORKFLOWS / f"{kind}.toml")[0].model_dump(mode="json")
     for key, value in settings.items():
         section, _, name = key.partition(".")
         raw[section][name] = value
     if "train.steps" in settings:
         raw["train"]["epochs"] = None
+    return raw
+
+
+def experiment(kind: str, policy: str, settings: Mapping[str, Any]) -> Config:
+    """The workflow under one policy, with these settings."""
+    raw = workflow(kind, settings)
     if policy == ONE:
         raw["roles"] = {}
         for client in raw["clients"]:
@@ -115,7 +126,7 @@ def main() -> None:
     given = parser.parse_args()
     sys.path.append(str(WORKFLOWS))
     found = json.loads(given.result.read_text()) if given.result.is_file() else {"arms": {}}
-    changed = {key: json.loads(value) for key, _, value in (s.partition("=") for s in given.set)}
+    changed = read_settings(given.set)
     for seed, kind in product(given.seeds, given.kinds):
         for arm in arms_of(kind):
             done = found["arms"].setdefault(kind, {}).setdefault(" ".join(arm), {})

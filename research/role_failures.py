@@ -22,7 +22,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from fedse.api.experiment import load_experiment
 from fedse.api.running import run
 from fedse.config.schema import Config
 from fedse.results.best_rounds import best_rounds
@@ -30,7 +29,7 @@ from fedse.results.role_alarms import role_alarms
 from fedse.results.role_course import role_course, validations_of
 from fedse.stats.rates import Rate, change
 from fedse.store.run_folder import open_run
-from research.role_arms import WORKFLOWS
+from research.role_arms import WORKFLOWS, read_settings, workflow
 from research.verdicts import games_of
 
 sys.path.append(str(WORKFLOWS))
@@ -77,16 +76,12 @@ FAILURES: Mapping[str, tuple[str, str]] = {
 def experiment(failure: str, settings: Mapping[str, Any]) -> Config:
     """The workflow as those of examples/workflows, with these settings."""
     kind, policy = FAILURES[failure]
-    raw = load_experiment(WORKFLOWS / "voting.toml")[0].model_dump(mode="json")
+    raw = workflow("voting", settings)
     raw["run"]["name"] = failure
     raw["roles"] |= {"names": list(worlds.KINDS[kind].roles), "policy": policy}
     raw["rollout"] |= {"new_tokens": WORDS + 2, "episodes": EPISODES}
-    raw["train"]["epochs"] = None
     for client in raw["clients"]:
         client["options"]["kind"] = kind
-    for key, value in settings.items():
-        section, _, name = key.partition(".")
-        raw[section][name] = value
     return Config.model_validate(raw)
 
 
@@ -145,7 +140,7 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], help="KEY=JSON")
     given = parser.parse_args()
     found = json.loads(given.result.read_text()) if given.result.is_file() else {}
-    changed = {key: json.loads(value) for key, _, value in (s.partition("=") for s in given.set)}
+    changed = read_settings(given.set)
     for seed, failure, balance in product(given.seeds, given.failures, (False, True)):
         arms = found.setdefault(failure, {"arms": {}, "set": changed})
         done = arms["arms"].setdefault("balanced" if balance else "unbalanced", {})

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from fedse.committed import RoundResult
 from fedse.config.schema import Config
 from fedse.results.role_course import RoleRound, Validations, block_course, role_course
-from fedse.stats.rates import Rate, change, micro, newcombe
+from fedse.stats.rates import Rate, change, micro
 
 MOST_OF_ALL = 0.8
 """From this share of the gradient on, a role counts as the one that decides."""
@@ -62,7 +62,7 @@ def _cliff(block: str, course: dict[int, Rate], *, validated: bool) -> RoleAlarm
     rates = [micro([course[index] for index in window]) for window in windows]
     best, window = max(zip(rates, windows, strict=True), key=lambda one: one[0].value)
     z = NormalDist().inv_cdf(1 - 0.025 / len(windows))
-    if newcombe(now.successes, now.n, best.successes, best.n, z).high >= 0:
+    if change(best, now, z).high >= 0:
         return None
     text = (
         f"the success of {block} fell from {best.value:.2f} in rounds {window[0]} to {window[-1]} "
@@ -99,11 +99,11 @@ def _has_stopped(course: Sequence[RoleRound], late: Sequence[int]) -> bool:
     """Whether its success fell by more than chance, or its loss hardly falls before it is good."""
     now = [one for one in course if one.round in late]
     before = [one for one in course if one.round not in late]
-    won = [micro([one.played for one in part]) for part in (before, now)]
-    if change(*won).high < 0:
+    earlier, won = (micro([one.played for one in part]) for part in (before, now))
+    if change(earlier, won).high < 0:
         return True
     losses = [[one.loss for one in part if one.loss is not None] for part in (before, now)]
-    if won[1].value >= LEARNED or not all(losses):
+    if won.value >= LEARNED or not all(losses):
         return False
     then, later = (sum(part) / len(part) for part in losses)
     return later > (1 - LEARNS) * then

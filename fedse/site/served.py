@@ -75,8 +75,11 @@ class ServedSites:
 
     @property
     def spec(self) -> AdapterSpec:
-        """The layout of adapters."""
-        return self._spec_in(self.config) if self._spec_in else self.site(self.clients[0]).spec
+        """The layout of adapters; worked out anew only until the first site is open."""
+        first = self.clients[0]
+        if self._spec_in and first not in self._opened:
+            return self._spec_in(self.config)
+        return self.site(first).spec
 
     def close(self) -> None:
         for site in self._opened.values():

@@ -68,9 +68,9 @@ def newcombe(s1: int, n1: int, s2: int, n2: int, z: float = Z_95) -> Interval:
     return Interval(p1 - p2 - below, p1 - p2 + above)
 
 
-def change(before: Rate, after: Rate) -> Interval:
+def change(before: Rate, after: Rate, z: float = Z_95) -> Interval:
     """Interval of how much the success rate grew."""
-    return newcombe(after.successes, after.n, before.successes, before.n)
+    return newcombe(after.successes, after.n, before.successes, before.n, z)
 
 
 PLACES: Mapping[str, Callable[[ClientStats], Rate]] = {
