@@ -75,7 +75,12 @@ ALLOWED = {
     "jsonschema": ("fedse_agents.offer",),
     "referencing": ("fedse_agents.offer",),
     "llguidance": ("agent.shape",),
-    "starlette": ("fedse_agents", "flower.patches.one_task"),
+    "starlette": (
+        "fedse_agents",
+        "flower.patches.one_task",
+        "flower.patches.held_questions",
+        "flower.patches.quick_heartbeats",
+    ),
     "uvicorn": ("fedse_agents",),
     "cyclopts": (
         "cli",

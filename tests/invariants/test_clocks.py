@@ -44,6 +44,7 @@ DATES = {
     "flower/ops/serve_site.py": "warnings about certificates",
     "flower/ops/serve_region.py": "security events",
     "flower/ops/guarded_superlink.py": "when a site was heard",
+    "flower/patches/quick_heartbeats.py": "how old a signature is",
     "flower/server/above.py": "events, the ledger",
     "flower/server_app.py": "events, the ledger",
     "fedse_reproduce/jobs.py": "events, the run's name",

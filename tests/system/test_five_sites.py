@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "tutorials" / "five-sites.md").read_text()
 BLOCKS = re.findall(r"^```bash\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 STEADY, KILLED, HOSTILE = ("east", "north", "west"), "south", "rogue"
-ROUNDS, STRIKES = 10, 3
+ROUNDS, STRIKES = 16, 3
 # Nine minutes on two free cores; this only ends what hangs.
 SECONDS = 1800
 MARK = "FEDSE_TUTORIAL"

@@ -127,7 +127,13 @@ def worker_command(config: Path, desk: SitePlace) -> list[str]:
 
 
 def node_command(
-    desk: SitePlace, superlink: str, ca: Path, key: NodeKey, *, presence: str = PRESENCE
+    desk: SitePlace,
+    superlink: str,
+    ca: Path,
+    key: NodeKey,
+    *,
+    presence: str = PRESENCE,
+    many_sites: bool = False,
 ) -> list[str]:
     """Starts the SuperNode of one client; it believes `ca` alone and proves itself with `key`.
 
@@ -135,6 +141,8 @@ def node_command(
     """
     module = [sys.executable, "-P", "-m", "fedse.flower.ops.supernode"]
     ours = ["--presence", str(desk.home / presence), "--line", str(desk.home / LINE)]
+    if many_sites:
+        ours += ["--many-sites"]
     if desk.runtime:
         ours += ["--runtime-socket", str(desk.runtime)]
     return [*module, *ours, *node_arguments(desk, superlink, ca, key)]

@@ -10,17 +10,21 @@ import sys
 import time
 from argparse import ArgumentParser
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from fedse.errors import FedSEError, MachineError
+from fedse.federation.heard import silent_seconds
 from fedse.flower.messages.bounds import reply_bounds
 from fedse.flower.patches.door import ENTER, PUSH, PUSH_OBJECT, Door, HeardNodes, Replies
 from fedse.flower.patches.expired_claims import look_once_a_second
+from fedse.flower.patches.held_questions import HeldQuestions, allow_connections
 from fedse.flower.patches.link_database import keep_database_so
 from fedse.flower.patches.one_task import answer_in_one_task
+from fedse.flower.patches.quick_heartbeats import QuickHeartbeats
 from fedse.flower.patches.replace import TESTED, of_flower
 
 PROGRAM = "flwr.superlink.cli.flower_superlink"
@@ -38,19 +42,19 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--adapter-bytes", type=int, required=True, help="size of an adapter")
     parser.add_argument("--offences", type=Path, required=True, help="where refusals are noted")
     parser.add_argument("--heard", type=Path, help="where it is noted when each node was heard")
+    parser.add_argument("--sites", type=int, default=0, help="how many the federation has")
     own, flowers = parser.parse_known_args(argv)
     sys.argv = ["flower-superlink", *flowers]
     os.environ.pop(OTHER_WAY_IN, None)
     config = of_flower(f"{PROGRAM}:_parse_superlink_lifespan_config")()
     look_once_a_second()
     keep_database_so()
-    heard = HeardNodes(own.heard, clock=time.time, ticks=time.monotonic)
+    silent = silent_seconds(own.sites)
+    heard = HeardNodes(own.heard, clock=time.time, ticks=time.monotonic, silent=silent)
     app = guarded_app(config, Replies(reply_bounds(own.adapter_bytes), own.offences), heard)
-    answer_in_one_task(app)
-    prove(app, heard)
-    heard.keep_writing()
     level = of_flower(f"{PROGRAM}:console_handler").level
-    of_flower(f"{PROGRAM}:uvicorn").run(
+    uvicorn = of_flower(f"{PROGRAM}:uvicorn")
+    served = uvicorn.Config(
         app,
         host=config.host,
         port=config.port,
@@ -58,6 +62,16 @@ def main(argv: Sequence[str]) -> None:
         ssl_keyfile=config.ssl_keyfile,
         ssl_certfile=config.ssl_certfile,
     )
+    server = uvicorn.Server(served)
+    allow_connections()
+    held = HeldQuestions(ending=lambda: server.should_exit)
+    answer_in_one_task(app, held, QuickHeartbeats(heard, time.monotonic))
+    prove(app, heard)
+    heard.keep_writing()
+    with suppress(KeyboardInterrupt):
+        server.run()
+    if not server.started:
+        sys.exit(1)  # it has said why
 
 
 def guarded_app(config: Any, replies: Replies, heard: HeardNodes) -> Any:

@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 
 from fedse.adapters.base import spec_of
 from fedse.federation.expiry import DailyWarning, site_warnings
+from fedse.federation.heard import MANY_SITES
 from fedse.federation.home import Home
 from fedse.federation.line import FILE as LINE
 from fedse.flower.ops.commands import environment, guarded_environment
@@ -199,7 +200,10 @@ def starts(
         key, presence = keys.choose()
         # Of a node before this one.
         (home.path / LINE).unlink(missing_ok=True)
-        command = node_command(desk, home.card.server, home.authority, key, presence=presence)
+        many = len(home.config.clients) > MANY_SITES
+        command = node_command(
+            desk, home.card.server, home.authority, key, presence=presence, many_sites=many
+        )
         env = node_environment(home, home.path / "flower", runtime)
         return processes.start("node", command, env=env)
 

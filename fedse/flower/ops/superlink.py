@@ -54,15 +54,16 @@ def superlink_command(
     program = [command("flower-superlink")]
     if run:
         module = [sys.executable, "-P", "-m", "fedse.flower.ops.guarded_superlink"]
-        program = [*module, *reply_arguments(run), *(["--heard", str(heard)] if heard else [])]
+        program = [*module, *run_arguments(run), *(["--heard", str(heard)] if heard else [])]
     return [*program, *superlink_arguments(address, options, identity)]
 
 
-def reply_arguments(run: Path) -> list[str]:
-    """How large a reply in this run can be, and where the server's app looks for offences."""
+def run_arguments(run: Path) -> list[str]:
+    """How large a reply in this run can be, of how many sites, and where offences are noted."""
     config = run_config(run)
     most = largest_reply(config, spec_of(config))
-    return ["--adapter-bytes", str(most), "--offences", str(run / OFFENCES)]
+    sites = ["--sites", str(len(config.clients))]
+    return ["--adapter-bytes", str(most), *sites, "--offences", str(run / OFFENCES)]
 
 
 def superlink_arguments(

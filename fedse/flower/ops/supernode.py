@@ -45,6 +45,7 @@ def main(argv: Sequence[str]) -> NoReturn:
     parser.add_argument("--presence", type=Path, help="number of the node, and whether it left")
     parser.add_argument("--line", type=Path, help="whether the server is reached, and why not")
     parser.add_argument("--runtime-socket", type=Path, help="where the app asks; else at a port")
+    parser.add_argument("--many-sites", action="store_true", help="heartbeats at Flower's pace")
     own, flowers = parser.parse_known_args(argv)
     sys.argv = ["flower-supernode", *flowers]
 
@@ -57,7 +58,8 @@ def main(argv: Sequence[str]) -> NoReturn:
         if own.runtime_socket:
             serve_at(own.runtime_socket)
         guard_reading()
-        hasten_heartbeats()
+        if not own.many_sites:
+            hasten_heartbeats()
         watch = AnswerWatch(time.monotonic)
         watch.follow()
         threading.Thread(target=_end_unanswered, args=(watch,), daemon=True).start()

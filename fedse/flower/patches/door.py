@@ -18,17 +18,18 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedse.federation.heard import HeardNode, is_silent, read_heard, write_heard
+from fedse.federation.heard import SILENT_SECONDS, HeardNode, is_silent, read_heard, write_heard
 from fedse.flower.messages.bounds import ReplyBounds
 from fedse.flower.messages.offences import note_offence
 from fedse.types import Clock
 
 FLEET = "/v1/fleet/"
 ENTER, LEAVE = f"{FLEET}activate-node", f"{FLEET}deactivate-node"
-PULL = f"{FLEET}pull-messages"
+HEARTBEAT, PULL = f"{FLEET}send-node-heartbeat", f"{FLEET}pull-messages"
 PUSH, PUSH_OBJECT = f"{FLEET}push-messages", f"{FLEET}push-object"
-# By which the server's app asks; only programs of the server's own machine reach it.
-ASK = "/v1/runtime/push-messages"
+# By which the server's app asks, and a node is removed; only programs of the server's own machine
+# reach them.
+ASK, REMOVE = "/v1/runtime/push-messages", "/v1/control/unregister-node"
 
 # A SuperNode tries again while the SuperLink is busy; a round is over before it does so this often.
 TRIES = 64
@@ -210,8 +211,10 @@ class HeardNodes:
     Flower itself believes a killed node online for up to a minute.
     """
 
-    def __init__(self, file: Path | None, *, clock: Clock, ticks: Clock) -> None:
-        self._file, self._clock, self._ticks = file, clock, ticks
+    def __init__(
+        self, file: Path | None, *, clock: Clock, ticks: Clock, silent: float = SILENT_SECONDS
+    ) -> None:
+        self._file, self._clock, self._ticks, self._silent = file, clock, ticks, silent
         # Of an earlier SuperLink, which may have been restarted while its nodes went on.
         self._heard, self._changed = read_heard(file) if file else {}, False
 
@@ -224,7 +227,8 @@ class HeardNodes:
         if before is None or before.left or is_silent(before, tick):
             kept = before or HeardNode(since=now, heard=now, tick=tick)
             before = kept.model_copy(update={"since": now, "left": False})
-        update = {"heard": now, "tick": tick, **_change(before, path, answer, now)}
+        update = {"heard": now, "tick": tick, "silent": self._silent}
+        update |= _change(before, path, answer, now)
         self._heard[node], self._changed = before.model_copy(update=update), True
 
     def forget(self, node: int) -> bool:

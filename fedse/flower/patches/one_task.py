@@ -15,15 +15,17 @@ whatever it was asked.
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-WAYS = ("/v1/fleet/send-node-heartbeat", "/v1/fleet/", "/v1/runtime/")
-"""That a node is there, what else nodes ask, and what the server's app asks; the first that fits.
-None of them waits for another."""
+from fedse.flower.patches.door import FLEET, HEARTBEAT, REMOVE
+
+TURNS = (HEARTBEAT, FLEET, "/v1/runtime/", REMOVE)
+"""That a node is there, what else nodes ask, what the server's app asks, that a node is removed.
+The first that fits counts, and none of them waits for another."""
 AT_ONCE = 8
 """Of each way."""
 
@@ -32,13 +34,25 @@ Answer = Callable[[Request], Awaitable[Response]]
 Dispatch = Callable[[Request, Answer], Awaitable[Response]]
 
 
-def answer_in_one_task(app: Any) -> None:
-    """This app of Flower's does so from now on; its middlewares are those that it has now."""
+class Way(Protocol):
+    """Answers a request, by `answer` or instead of it."""
+
+    async def answer(self, request: Request, answer: Answer) -> Response: ...
+
+
+def answer_in_one_task(app: Any, *ways: Way) -> None:
+    """This app of Flower's does so from now on; its middlewares are those that it has now.
+
+    Each of `ways` is around the next, and the last around the middlewares.
+    """
     stack = app.build_middleware_stack()
     dispatches, inside = _dispatches(stack.app)
     answer: Answer = partial(_answer_of, inside)
     for dispatch in reversed(dispatches):
         answer = _around(answer, dispatch)
+    answer = _Turns(answer).answer
+    for way in reversed(ways):
+        answer = partial(way.answer, answer=answer)
     app.middleware_stack = _OneTask(stack, answer)
 
 
@@ -55,24 +69,34 @@ def _around(inside: Answer, dispatch: Dispatch) -> Answer:
     return lambda request: dispatch(request, inside)
 
 
+class _Turns:
+    """Of each way a few requests are answered at a time."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self._turns = {way: asyncio.Semaphore(AT_ONCE) for way in TURNS}
+
+    async def answer(self, request: Request) -> Response:
+        path = request.scope["path"]
+        async with next(turn for way, turn in self._turns.items() if path.startswith(way)):
+            await request.body()
+            if await request.is_disconnected():
+                raise ClientDisconnect  # nobody waits for the answer any more
+            return await self._answer(request)
+
+
 class _OneTask:
     def __init__(self, usual: App, answer: Answer) -> None:
         self._usual, self._answer = usual, answer
-        self._turns = {way: asyncio.Semaphore(AT_ONCE) for way in WAYS}
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
-        path = scope["path"] if scope["type"] == "http" else ""
-        turns = next((turns for way, turns in self._turns.items() if path.startswith(way)), None)
-        if turns is None:
+        if scope["type"] != "http" or not scope["path"].startswith(TURNS):
             await self._usual(scope, receive, send)
             return
-        request = Request(scope, receive)
-        async with turns:
-            try:
-                await request.body()
-            except ClientDisconnect:
-                return  # nobody waits for the answer any more
-            response = await self._answer(request)
+        try:
+            response = await self._answer(Request(scope, receive))
+        except ClientDisconnect:
+            return
         await response(scope, receive, send)
 
 

@@ -17,6 +17,8 @@ ASK_ALL, SPARE = 20, 1.3
 # Seconds until a silent node is asked again, twice as long each time: a message or a reply can be
 # lost with the process that carried it, without any notice.
 SILENCE_SECONDS = 20.0
+# More if many are asked at once: a server may need so long for each answer that it takes.
+ANSWER_SECONDS = 1.0
 # The same for a node that reported a failure.
 FAILED_SECONDS = 2.0
 
@@ -146,8 +148,10 @@ class Asking:
 
     def _pause(self, node: Node) -> float:
         """Seconds of silence after which the node is asked again."""
-        before = self.attempts.get(node.key)
-        return 2 * before.pause if before else max(SILENCE_SECONDS, 2 * self.took.get(node.key, 0))
+        if before := self.attempts.get(node.key):
+            return 2 * before.pause
+        least = max(SILENCE_SECONDS, ANSWER_SECONDS * self.size.seats)
+        return max(least, 2 * self.took.get(node.key, 0))
 
     def _is_due(self, node: Node, now: float) -> bool:
         attempt, failure = self.attempts.get(node.key), self.failed.get(node.key)

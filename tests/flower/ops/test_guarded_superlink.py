@@ -25,7 +25,13 @@ class Start:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.served, self.heard = folder, list[Any](), list[HeardNodes]()
-        monkeypatch.setattr(uvicorn, "run", lambda app, **how: self.served.append(app))
+        self.starts = True
+
+        def run(server: uvicorn.Server) -> None:
+            server.started = self.starts
+            self.served.append(server.config.app)
+
+        monkeypatch.setattr(uvicorn.Server, "run", run)
         monkeypatch.setattr(HeardNodes, "keep_writing", lambda heard: self.heard.append(heard))
         monkeypatch.setattr("sys.argv", [])
         monkeypatch.setenv(OTHER_WAY_IN, "1")
@@ -50,6 +56,12 @@ def test_this_flower_serves_with_a_door_that_is_proven_without_a_trace(start: St
     heard.write()
     assert read_heard(start.folder / "heard.json") == {}
     assert not (start.folder / "offences.jsonl").exists()
+
+
+def test_a_server_that_could_not_start_says_so_to_who_started_it(start: Start):
+    start.starts = False
+    with pytest.raises(SystemExit, match="1"):
+        start()
 
 
 def without(app: Any) -> None:

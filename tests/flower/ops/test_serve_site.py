@@ -47,6 +47,8 @@ def test_a_site_speaks_tls_believes_one_authority_and_proves_itself(scene: Scene
     assert pairs["--host"] == "127.0.0.1"
     assert "--insecure" not in words
     assert home.authority.read_text() == scene.federation.identity.ca.read_text()
+    among_many = node_command(desk, home.card.server, home.authority, home.key, many_sites=True)
+    assert set(among_many) - set(words) == {"--many-sites"}
 
 
 def test_flower_finds_our_programs_first_whatever_the_server_asks_for(scene: Scene):

@@ -11,7 +11,14 @@ from tests.needs import needs
 
 needs("flwr")
 
-from fedse.federation.heard import SILENT_SECONDS, HeardNode, presence_of, read_heard
+from fedse.federation.heard import (
+    MANY_SITES,
+    SILENT_SECONDS,
+    HeardNode,
+    presence_of,
+    read_heard,
+    silent_seconds,
+)
 from fedse.flower.patches.door import ENTER, FLEET, LEAVE, PULL, PUSH, HeardNodes
 from fedse.flower.patches.presence import hasten_heartbeats
 
@@ -31,9 +38,10 @@ def question(round: str) -> SimpleNamespace:
 class Link:
     """A SuperLink with one node and a clock that is set by hand."""
 
-    def __init__(self, file: Path, now: float = 100.0) -> None:
-        self.file, self.now = file, now
-        self.nodes = HeardNodes(file, clock=lambda: self.now, ticks=lambda: self.now + 7)
+    def __init__(self, file: Path, silent: float = SILENT_SECONDS) -> None:
+        self.file, self.now = file, 100.0
+        clocks: Any = {"clock": lambda: self.now, "ticks": lambda: self.now + 7}
+        self.nodes = HeardNodes(file, **clocks, silent=silent)
 
     def at(self, now: float, what: str, answer: Any = NOTHING) -> HeardNode:
         """What the file says after a request of this kind got this answer."""
@@ -105,3 +113,17 @@ def test_a_working_node_is_heard_in_time_and_believed_as_long_as_before(
     assert longest + 3 < SILENT_SECONDS
     announced = import_module("flwr.supernode.fleet_http_connection")
     assert announced.HEARTBEAT_DEFAULT_INTERVAL == 30
+
+
+def test_flowers_own_pace_is_in_time_where_there_are_many_sites(tmp_path: Path):
+    sender = import_module("flwr.supercore.heartbeat")
+    announced = import_module("flwr.supernode.fleet_http_connection")
+    longest = announced.HEARTBEAT_DEFAULT_INTERVAL - sender.HEARTBEAT_CALL_TIMEOUT
+    longest *= sender.HEARTBEAT_BASE_MULTIPLIER + sender.HEARTBEAT_RANDOM_RANGE[1]
+    # One of them may be lost, and is sent again after 20 seconds.
+    assert silent_seconds(MANY_SITES) == SILENT_SECONDS < longest + 20 < silent_seconds(601)
+    link = Link(tmp_path / "heard.json", silent=silent_seconds(601))
+    node = link.at(100, BEAT)
+    assert presence_of(node, 107 + 44).doing == "idle"
+    assert presence_of(node, 107 + 46).doing == "silent"
+    assert link.at(144, BEAT).since == 100

@@ -13,6 +13,7 @@ from tests.needs import needs
 
 needs("flwr")
 
+from flwr.proto.control_pb2 import UnregisterNodeRequest
 from flwr.proto.fleet_pb2 import (
     ActivateNodeRequest,
     DeactivateNodeRequest,
@@ -34,17 +35,21 @@ from fedse.flower.patches.door import (
     ASK,
     ENTER,
     FLEET,
+    HEARTBEAT,
     LEAVE,
     PULL,
     PUSH,
     PUSH_OBJECT,
+    REMOVE,
     HeardNodes,
     Replies,
 )
-from fedse.flower.patches.one_task import AT_ONCE, answer_in_one_task
+from fedse.flower.patches.held_questions import HeldQuestions
+from fedse.flower.patches.one_task import AT_ONCE, Way, answer_in_one_task
+from fedse.flower.patches.quick_heartbeats import QuickHeartbeats
 from fedse.flower.patches.replace import of_flower
 
-HEARTBEAT, GET = f"{FLEET}send-node-heartbeat", f"{FLEET}pull-object"
+GET = f"{FLEET}pull-object"
 PROTOBUF = "application/protobuf"
 Answers = list[tuple[int, str | None, bytes]]
 """Status, type and body of each."""
@@ -72,15 +77,19 @@ async def answers(app: Any, keys: Any, node: Node) -> Answers:
     sent: list[tuple[str, Any, bool, str]] = [
         (ENTER, ActivateNodeRequest(public_key=public, heartbeat_interval=30), True, PROTOBUF),
         (HEARTBEAT, SendNodeHeartbeatRequest(node=node, heartbeat_interval=30), True, PROTOBUF),
+        (HEARTBEAT, SendNodeHeartbeatRequest(node=node, heartbeat_interval=30), True, PROTOBUF),
+        (HEARTBEAT, SendNodeHeartbeatRequest(node=node, heartbeat_interval=30), False, PROTOBUF),
         (PULL, PullMessagesRequest(node=node), True, PROTOBUF),
         (PULL, PullMessagesRequest(node=node), False, PROTOBUF),
         (PULL, PullMessagesRequest(node=stranger), True, PROTOBUF),
         (PULL, PullMessagesRequest(node=node), True, "application/json"),
         (PULL, b"\xff not a message", True, PROTOBUF),
+        (ASK, b"\xff not a message", False, PROTOBUF),
         (GET, PullObjectRequest(node=node, object_id="0" * 64), True, PROTOBUF),
         (PUSH, PushMessagesRequest(node=node), True, PROTOBUF),
         (PUSH_OBJECT, PushObjectRequest(node=node), True, PROTOBUF),
         ("/v1/runtime/pull-messages", PullAppMessagesRequest(), False, PROTOBUF),
+        (REMOVE, UnregisterNodeRequest(node_id=stranger.node_id), False, PROTOBUF),
         (f"{FLEET}nothing", PullMessagesRequest(node=node), True, PROTOBUF),
         ("/health", b"", False, PROTOBUF),
         (LEAVE, DeactivateNodeRequest(node_id=node.node_id), True, PROTOBUF),
@@ -105,8 +114,11 @@ def test_every_request_is_answered_as_in_flowers_own_way(app: Any) -> None:
     node = Node(node_id=state.create_node("", "site", public_key_to_bytes(keys[1]), 0))
     usual = asyncio.run(answers(app, keys, node))
     assert {status for status, *_ in usual} >= {200, 400, 401, 404}
-    answer_in_one_task(app)
-    assert asyncio.run(answers(app, keys, node)) == usual
+    heard = HeardNodes(None, clock=time.time, ticks=time.monotonic)
+    ways: list[Way]
+    for ways in ([], [HeldQuestions(lambda: True), QuickHeartbeats(heard, time.monotonic)]):
+        answer_in_one_task(app, *ways)
+        assert asyncio.run(answers(app, keys, node)) == usual
 
 
 def test_no_middleware_of_flowers_is_left_out(app: Any) -> None:
@@ -151,6 +163,7 @@ class Held:
         self.most = max(self.most, self.now)
         await self.may.wait()
         self.now -= 1
+        scope["state"] = {"protobuf_request": PushMessagesRequest()}
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
@@ -185,7 +198,7 @@ async def _crowd() -> tuple[int, int, int]:
         return await patient()
 
     ways = [*([patient] * 20), *([impatient] * 10)]
-    nodes = [asyncio.create_task(app.middleware_stack(asked(PULL), way, _send)) for way in ways]
+    nodes = [asyncio.create_task(app.middleware_stack(asked(GET), way, _send)) for way in ways]
     await asyncio.sleep(0.01)
     assert held.begun == AT_ONCE
     urgent = [

@@ -112,6 +112,14 @@ def test_who_failed_in_a_passing_way_is_asked_again_after_a_pause_that_grows():
     assert list(one.failures()) == [("site-1", "went offline")]
 
 
+@pytest.mark.parametrize(("sites", "first"), [(3, 20), (20, 20), (21, 21), (300, 300)])
+def test_silence_means_nothing_while_a_server_may_be_taking_the_answers_of_others(sites, first):
+    one, everybody = asking(sites), nodes(*range(1, sites + 1))
+    ask(one, everybody, 0)
+    assert ask(one, everybody, first - 0.1) == []
+    assert len(ask(one, everybody, first)) == sites
+
+
 def test_a_repeated_question_that_runs_out_is_no_failure_while_the_first_is_worked_on():
     one = asking(1)
     ask(one, nodes(1), 0)

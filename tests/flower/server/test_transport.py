@@ -329,6 +329,7 @@ def test_a_site_that_went_offline_and_came_back_is_counted_once(run: Run, monkey
 
 def test_a_lost_message_is_sent_again_and_the_first_answer_settles(run: Run, monkeypatch):
     monkeypatch.setattr(schedule, "SILENCE_SECONDS", 0.02)
+    monkeypatch.setattr(schedule, "ANSWER_SECONDS", 0.0)
     lost = {"0"}
 
     def answers_all_but_the_lost(message: Message) -> Message | None:
