@@ -1,8 +1,8 @@
 """Nodes of sites without a model: each has its key, its connection and Flower's fleet protocol.
 
-    python -m research.light_nodes SERVER:PORT CA SECONDS HOME ...
+    python -m research.light_nodes SERVER:PORT CA SECONDS SITES HOME ...
 
-A thread a site. Each asks for a message every three seconds, as Flower's SuperNode does, works for
+A thread a site. Each looks for a message and sends heartbeats as a site's SuperNode does, works for
 so many seconds on a question that trains, and answers with the adapter it was sent, moved a little.
 Other questions are answered at once. It ends when it is ended.
 """
@@ -14,7 +14,7 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import httpx
 import numpy as np
@@ -29,13 +29,19 @@ from flwr.supercore.inflatable.inflatable_object import (
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents, pull_objects
 from flwr.supernode.fleet_http_connection import http_request_response
 
+from fedse.federation.heard import MANY_SITES
 from fedse.flower.messages.wire import LEAST_SALT, read_request, reply_content
+from fedse.flower.patches.presence import hasten_heartbeats
+from fedse.flower.patches.replace import replace
 from fedse.protocol import NEWS, YES, SiteReply
 from fedse.seeds import seed_of
 from fedse.types import ClientStats
 
 POLL_SECONDS = 3.0
+ARRIVE_SECONDS = 60.0
+"""In which the sites of a process come, one after the other."""
 MOVED = 1e-3
+CONNECTION = "flwr.supernode.fleet_http_connection"
 ANSWERS = {"news": NEWS, "agree": YES}
 
 
@@ -108,8 +114,16 @@ def stay_online(server: str, ca: Path, home: Path, work: float) -> None:
             time.sleep(POLL_SECONDS)
 
 
+def _gave_up(_: object, why: str) -> NoReturn:
+    raise ConnectionError(why)
+
+
 def main() -> None:
-    server, ca, work, *homes = sys.argv[1:]
+    server, ca, work, sites, *homes = sys.argv[1:]
+    if int(sites) <= MANY_SITES:
+        hasten_heartbeats()
+    # A SuperNode that gives up ends its process, which here is that of others too.
+    replace(f"{CONNECTION}:flwr_exit", lambda _: _gave_up, f"{CONNECTION}:http_request_response")
     own = threading.local()
     come_from(lambda: getattr(own, "address", None))
 
@@ -120,7 +134,7 @@ def main() -> None:
 
     for home in homes:
         threading.Thread(target=run, args=(Path(home),), daemon=True).start()
-        time.sleep(POLL_SECONDS / len(homes))
+        time.sleep(ARRIVE_SECONDS / len(homes))
     threading.Event().wait()
 
 

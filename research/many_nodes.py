@@ -48,10 +48,11 @@ def nodes_of(here: Field, waiting: float) -> Iterator[list[psutil.Process]]:
     """The processes in which all sites of the federation are online, until the block is left."""
     card = here.federation.card
     server, ca = f"{card.host}:{card.port}", here.home(here.sites[0]) / "ca.crt"
+    where = [server, str(ca), str(waiting), str(len(here.sites))]
     started = []
     for start in range(0, len(here.sites), NODES_PER_PROCESS):
         homes = [str(here.home(one)) for one in here.sites[start : start + NODES_PER_PROCESS]]
-        command = [sys.executable, "-m", "research.light_nodes", server, str(ca), str(waiting)]
+        command = [sys.executable, "-m", "research.light_nodes", *where]
         log = (here.path / f"nodes-{start}.log").open("wb")
         started.append(
             subprocess.Popen(
