@@ -169,7 +169,7 @@ Newcombe's interval for independent proportions.
 {at_home_and_abroad(by_method)}
 {costs(found)}
 
-The same experiment as a real federation (`research/federate_smollm2.py`): a SuperLink, three
+The same experiment as a real federation (`research/federate_real.py`): a SuperLink, three
 SuperNodes, one process and one folder per site.
 
 {federated()}

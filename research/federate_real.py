@@ -1,12 +1,16 @@
-"""SmolLM2-135M-Instruct in a real federation on this machine: one server for all, or one each.
+"""A real model in a real federation on this machine: one vLLM server for all, or one each.
 
-    FEDSE_MODELS=FOLDER python -m research.federate_smollm2 --python PYTHON_WITH_VLLM \
+    FEDSE_MODELS=FOLDER python -m research.federate_real --python PYTHON_WITH_VLLM \
         --engines shared --out federated --result docs/results/smollm2-shared.json
+    FEDSE_MODELS=FOLDER python -m research.federate_real --python PYTHON_WITH_VLLM \
+        --experiment desk --set engine.type=vllm 'engine.arguments=["--dtype", "float32"]' \
+        --engines shared --out federated --result docs/results/desk-federated.json
 
 Everything is done with the commands an organisation types: create, invite, join, enrol, start. Each
-site has its own folder, process and `site.toml`. The result holds the held-out games
-won and played after each round, who voted, and CPU seconds of all processes. One that was
-interrupted is continued; its seconds are then those of the last attempt.
+site has its own folder, process and `site.toml`; clients that join after the last round are left
+out. The result holds the held-out games won and played after each round, who voted, and CPU seconds
+of all processes. One that was interrupted is continued; its seconds are then those of the last
+attempt.
 """
 
 import argparse
@@ -25,6 +29,8 @@ import tomlkit
 from fedse.__main__ import end_on_sigterm
 from fedse.adapters.base import base_path
 from fedse.api.experiment import load_experiment
+from fedse.config.file import experiment_text
+from fedse.config.methods import newcomers
 from fedse.config.schema import Config
 from fedse.engine.server import running_engine
 from fedse.ports import free_ports
@@ -45,12 +51,23 @@ def say(*arguments: str, folder: Path) -> str:
     return done.stdout.decode()
 
 
-def found_and_join(folder: Path, config: Config, settings: list[str]) -> None:
+def lasting(experiment: Path, settings: list[str], folder: Path) -> Path:
+    """The experiment's file in `folder`, without the clients that join after the last round."""
+    config = load_experiment(experiment, settings=settings).config
+    card = tomlkit.parse(experiment_text(experiment))
+    late = {client.name for client in newcomers(config)}
+    card["clients"] = [one for one in card["clients"].unwrap() if one["name"] not in late]
+    file = folder / "experiment.toml"
+    file.write_text(tomlkit.dumps(card))
+    return file
+
+
+def found_and_join(folder: Path, file: Path, config: Config, settings: list[str]) -> None:
     """A federation in `folder/federation` and one folder per site, all enrolled."""
     port, link = map(str, free_ports(2))
     chosen = [word for pair in settings for word in ("--set", pair)]
     place = ("--host", "localhost", "--port", port, "--link-port", link)
-    say("federation", "create", str(CONFIG), *place, *chosen, folder=folder)
+    say("federation", "create", str(file), *place, *chosen, folder=folder)
     card = json.loads(say("federation", "status", "--json", folder=folder))
     for client in config.clients:
         say("federation", "invite", client.name, folder=folder)
@@ -116,16 +133,19 @@ def summary(out: Path) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", required=True)
+    parser.add_argument("--experiment", type=Path, default=CONFIG)
     parser.add_argument("--engines", choices=("shared", "each"), required=True)
     parser.add_argument("--set", nargs="*", default=[])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--result", type=Path, required=True)
     args = parser.parse_args()
     out = args.out.resolve()
-    config = load_experiment(CONFIG, settings=[*args.set, f"engine.python={args.python}"]).config
-    if not out.exists():
-        out.mkdir(parents=True)
-        found_and_join(out, config, args.set)
+    begun = out.exists()
+    out.mkdir(parents=True, exist_ok=True)
+    file = lasting(args.experiment, args.set, out)
+    config = load_experiment(file, settings=[*args.set, f"engine.python={args.python}"]).config
+    if not begun:
+        found_and_join(out, file, config, args.set)
     began, before = time.monotonic(), cpu_seconds(os.getpid())
     with ExitStack() as stack:
         engine: dict[str, Any] = {"python": args.python}
