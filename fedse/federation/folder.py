@@ -33,6 +33,7 @@ from fedse.federation.enrolment import (
 )
 from fedse.federation.invite import Invite, write_invite
 from fedse.federation.keys import AUTHORITY_KEY, Identity, make_identity
+from fedse.federation.nginx import FILE as NGINX
 from fedse.federation.nginx import nginx_config
 from fedse.signed import fingerprint, public_hex
 from fedse.store.files import OWNER_ONLY, from_backup, write_durably
@@ -136,7 +137,7 @@ def write_nginx(federation: Federation, *, sites: int) -> None:
     """The proxy's configuration has room for so many sites."""
     path, card = federation
     text = nginx_config(path, host=card.host, port=card.port, link_port=card.link_port, sites=sites)
-    write_durably(path / "nginx.conf", text.encode())
+    write_durably(path / NGINX, text.encode())
 
 
 def _make_keys(folder: Path, host: str, now: datetime) -> Ed25519PrivateKey:

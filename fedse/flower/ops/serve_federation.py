@@ -7,21 +7,22 @@ these is started again when it ends, and so is the server's app.
 
 import re
 import shutil
-import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from fedse.errors import MachineError, RunError, StoreError
+from fedse.errors import MachineError, RunError
 from fedse.federation.expiry import DailyWarning, coordinator_warnings
 from fedse.federation.folder import Federation
 from fedse.federation.heard import FILE as HEARD
+from fedse.federation.nginx import FILE as NGINX
 from fedse.federation.nginx import listen_address
-from fedse.federation.renewal import require_fitting_keys, server_certificate
+from fedse.federation.renewal import require_fitting_keys
 from fedse.flower.ops.commands import command, environment, healthy
 from fedse.flower.ops.node_list import register_enrolled
+from fedse.flower.ops.read_again import ReadAgain
 from fedse.flower.ops.resubmit import run_to_end
 from fedse.flower.ops.serve_region import above_kept
 from fedse.flower.ops.superlink import (
@@ -58,7 +59,7 @@ class Server:
         self._stopping: list[Started] = []
         self._submitted_at = (processes.logs, 0)
         self._settings: dict[str, str | float] = {"run-dir": str(federation.run)}
-        self._served_with = self._refused = server_certificate(federation)
+        self._read_again = ReadAgain(federation, tell)
         self._expiry = DailyWarning(partial(coordinator_warnings, federation), tell)
         self._log_limit = LogLimit(processes.logs)
         self._room = room_of(federation, tell)
@@ -111,28 +112,7 @@ class Server:
         self._expiry.look(time.time())
         self._log_limit.look(time.monotonic())
         self._room.lacking(time.monotonic())
-        self._serve_renewed()
-
-    def _serve_renewed(self) -> None:
-        """What shows the server's certificate shows the one on the disk, or soon will."""
-        certificate = server_certificate(self._federation)
-        if certificate == self._served_with:
-            return
-        try:
-            require_fitting_keys(self._federation)
-        except StoreError as error:  # what runs goes on with the certificate it has read
-            if certificate != self._refused:
-                self._tell(f"warning: {error}: {error.hint}")
-            self._refused = certificate
-            return
-        self._served_with = certificate
-        self._tell("the server's certificate was renewed; nginx and the SuperLink read it now")
-        for kept in self.kept:
-            name = kept.started.name if kept.started else ""
-            if name == "superlink":
-                kept.restart("for the new certificate")  # the round goes on meanwhile
-            elif name == "nginx" and kept.started:
-                kept.started.process.send_signal(signal.SIGHUP)  # it reads the certificate again
+        self._read_again.look(self.kept)
 
     def submit(self) -> str:
         """The app was given to the SuperLink; the number of its run there."""
@@ -277,7 +257,7 @@ def _start_superlink(federation: Federation, server: Server) -> None:
 def _start_proxy(federation: Federation, server: Server, nginx: str) -> None:
     """nginx answers at the federation's port."""
     folder, pid = federation.path, federation.path / "nginx.pid"
-    place = ["-p", f"{folder}/", "-c", str(folder / "nginx.conf"), "-e", "logs/nginx-error.log"]
+    place = ["-p", f"{folder}/", "-c", str(folder / NGINX), "-e", "logs/nginx-error.log"]
     # nginx writes its number once it has its port.
     server.keep("nginx", [nginx, *place], pid.exists, PROXY_SECONDS, mark=pid)
 

@@ -22,7 +22,7 @@ from fedse.flower.ops.commands import command, healthy
 from fedse.flower.ops.resubmit import progress_of
 from fedse.processes.group import Processes
 from fedse.store.files import write_whole
-from fedse.store.run_folder import run_config
+from fedse.store.run_folder import newest_config, run_config
 
 START_SECONDS = 120.0
 CONNECTION = "fedse"
@@ -62,7 +62,7 @@ def run_arguments(run: Path) -> list[str]:
     """How large a reply in this run can be, of how many sites, and where offences are noted."""
     config = run_config(run)
     most = largest_reply(config, spec_of(config))
-    sites = ["--sites", str(len(config.clients))]
+    sites = ["--sites", str(len(newest_config(run).clients))]
     return ["--adapter-bytes", str(most), *sites, "--offences", str(run / OFFENCES)]
 
 

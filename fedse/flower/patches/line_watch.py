@@ -36,39 +36,36 @@ class LineWatch:
         """`send`, after which it is known whether the server was reached."""
 
         def send_noted(client: object, context: Any, **options: Any) -> Any:
+            path = str(context.request.url.path)
+            if path.endswith(PULL):
+                self._note_sent()
             try:
                 answer = send(client, context, **options)
             except httpx.TransportError as error:
                 self._note("unreachable", transport_reason(error))
                 raise
-            path = str(context.request.url.path)
-            self._note(*reached(path, answer.status_code), sent=self._is_sent(path, answer))
+            self._note(*reached(path, answer.status_code))
+            if path.endswith(PUSH) and answer.status_code == httpx.codes.OK:
+                self._pushing = True
             return answer
 
         return send_noted
 
-    def _is_sent(self, path: str, answer: Any) -> bool:
-        """A node that looks for the next question has sent its answer as a whole."""
+    def _note_sent(self) -> None:
+        """A node that looks for the next question has sent its answer as a whole, if it had one."""
         with self._lock:
-            if path.endswith(PUSH) and answer.status_code == httpx.codes.OK:
-                self._pushing = True
-            elif path.endswith(PULL) and self._pushing:
+            if self._pushing and self._line:
                 self._pushing = False
-                return True
-            return False
+                self._line = self._line.model_copy(update={"sent": self._clock()})
+                write_line(self._file, self._line)
 
-    def _note(self, state: Reached, reason: str, *, sent: bool = False) -> None:
+    def _note(self, state: Reached, reason: str) -> None:
         with self._lock:
             before, now = self._line, self._clock()
-            same = before and (before.state, before.reason) == (state, reason)
-            if same and not sent:
+            if before and (before.state, before.reason) == (state, reason):
                 return
-            self._line = ServerLine(
-                state=state,
-                reason=reason,
-                since=before.since if before and same else now,
-                sent=now if sent else before.sent if before else None,
-            )
+            sent = before.sent if before else None
+            self._line = ServerLine(state=state, reason=reason, since=now, sent=sent)
             write_line(self._file, self._line)
 
 

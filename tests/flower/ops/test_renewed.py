@@ -1,4 +1,4 @@
-"""A running server shows a renewed certificate; one that does not fit changes nothing."""
+"""A running server shows a renewed certificate, if it fits its key, and lets new sites in."""
 
 import signal
 import sys
@@ -12,6 +12,7 @@ from tests.needs import needs
 
 needs("flwr")
 
+from fedse.federation.folder import write_nginx
 from fedse.federation.keys import make_identity
 from fedse.federation.renewal import renew
 from fedse.flower.ops.serve_federation import Server
@@ -60,6 +61,18 @@ def test_what_shows_the_certificate_reads_it_again_and_nothing_else_is_touched(
     assert told[1] == "superlink is restarted for the new certificate", "it did not crash"
     serving.look()
     assert [one.name for one in processes.running if one.name == "superlink"] == ["superlink"]
+
+
+def test_more_sites_have_as_many_more_connections_and_nothing_is_restarted(
+    scene: Scene, server: tuple[Server, Processes, list[str]]
+):
+    serving, processes, told = server
+    write_nginx(scene.federation, sites=50)
+    serving.look()
+    (nginx,) = (one for one in processes.running if one.name == "nginx")
+    assert nginx.process.wait(30) == -signal.SIGHUP
+    assert [one.process.poll() for one in processes.running if one != nginx] == [None] * 2
+    assert told == []
 
 
 def test_a_certificate_that_does_not_fit_is_told_of_and_not_shown(

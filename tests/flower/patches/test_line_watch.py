@@ -21,6 +21,8 @@ class Requests:
 
     def __init__(self, file: Path) -> None:
         self.file, self.now = file, 0.0
+        self.before: ServerLine | None = None
+        """What it said when the last request was sent."""
         self._watch = LineWatch(file, clock=lambda: self.now)
 
     def at(self, now: float, path: str, answer: int | Exception) -> ServerLine | None:
@@ -28,6 +30,7 @@ class Requests:
         self.now = now
 
         def send(client: object, context: object) -> SimpleNamespace:
+            self.before = read_line(self.file)
             if isinstance(answer, Exception):
                 raise answer
             return SimpleNamespace(status_code=answer)
@@ -66,6 +69,14 @@ def test_an_answer_is_sent_when_the_node_looks_for_the_next_question(tmp_path: P
     told = [requests.at(now, path, 200) for now, path in enumerate(steps)]
     assert [one.sent for one in told if one] == [None, None, None, 3, 3]
     assert {one.since for one in told if one} == {0}
+
+
+def test_it_is_sent_before_there_is_an_answer_to_the_look(tmp_path: Path):
+    requests = Requests(tmp_path / "line")
+    requests.at(1, "push-messages", 200)
+    requests.at(2, "pull-messages", 200)
+    assert requests.before
+    assert requests.before.sent == 2
 
 
 @pytest.mark.parametrize(
