@@ -32,6 +32,8 @@ PLACES = {
 }
 """Record -> what is asked."""
 HEATS = {"fry": "stove", "roast": "oven", "grill": "toaster"}
+MODEL = "Qwen2.5-Coder-0.5B, de-quantised Q4_K_M"
+DETAILS = "explanation/when-it-pays.md#a-real-language-model"
 EXPERIMENT = Path(__file__).with_name("kitchens.toml")
 
 
@@ -100,9 +102,9 @@ def main() -> None:
     else:
         ran = json.loads((args.sweep / "sweep.json").read_bytes())["experiments"]
         known = Cases(
-            model="Qwen2.5-Coder-0.5B, de-quantised Q4_K_M",
+            model=MODEL,
             command="fedse sweep research/kitchens.toml --method fed-se,local-evolve --seeds 0-4",
-            details="results.md#does-it-pay-off",
+            details=DETAILS,
             cpu_hours=0.0,
             cases=[],
         )
