@@ -79,6 +79,11 @@ class Turn(Record):
     thread: Annotated[int, Field(exclude_if=not_)] = 0
     """Which of the conversations of this role in the episode the turn belongs to."""
 
+    @property
+    def loss_mask(self) -> tuple[bool, ...]:
+        """True exactly for the tokens of what the agent said, if that is learned (paper: all)."""
+        return (False,) * len(self.context_ids) + (self.learned,) * len(self.action_ids)
+
 
 def _speaker(turn: Turn) -> tuple[object, ...]:
     return (turn.role, turn.thread) if turn.role or turn.thread else ()
@@ -117,11 +122,7 @@ class Trajectory(Record):
 
     @property
     def loss_mask(self) -> tuple[bool, ...]:
-        """True exactly for the tokens of what the agent said, if that is learned (paper: all)."""
-        mask: list[bool] = []
-        for turn in self.turns:
-            mask += [False] * len(turn.context_ids) + [turn.learned] * len(turn.action_ids)
-        return tuple(mask)
+        return tuple(learned for turn in self.turns for learned in turn.loss_mask)
 
     @property
     def content_digest(self) -> str:

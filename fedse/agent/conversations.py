@@ -27,11 +27,7 @@ class Conversation(NamedTuple):
 
     @property
     def loss_mask(self) -> tuple[bool, ...]:
-        """True exactly for the tokens of what the agent said, if that is learned."""
-        mask: list[bool] = []
-        for turn in self.turns:
-            mask += [False] * len(turn.context_ids) + [turn.learned] * len(turn.action_ids)
-        return tuple(mask)
+        return tuple(learned for turn in self.turns for learned in turn.loss_mask)
 
     @property
     def opening(self) -> object:
