@@ -7,6 +7,7 @@ the documentation and not the games, on which false alarms are measured, and not
 tokens.
 """
 
+import re
 import string
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -14,10 +15,12 @@ from itertools import pairwise
 from math import log2
 from pathlib import Path
 
-from fedse.redact.randomness import CLASSES, RUN, class_of
+from fedse.redact.randomness import CLASSES, class_of
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "fedse" / "redact" / "letter_pairs.py"
+RUN = re.compile(r"[\w+~!#%&*?@^$/.-]+", re.ASCII)
+"""As `LONG` in fedse/redact/randomness.py, of any length."""
 SMOOTHING = 0.5
 """Times that every pair counts as seen, besides the times that it was."""
 MOST = 15

@@ -20,7 +20,6 @@ JOINS = "_-/."
 OTHERS = "+~!#%&*?@^$"
 SYMBOLS = {"0": 10, "_": len(JOINS), ".": len(OTHERS)}
 # Without `=`, which stands between a label and a value.
-RUN = re.compile(r"[\w+~!#%&*?@^$/.-]+", re.ASCII)
 LONG = re.compile(r"[\w+~!#%&*?@^$/.-]{12,}", re.ASCII)
 # Words of one case without digits are long before chance explains them better.
 UNEVEN = re.compile(r"[0-9]|[a-z][A-Z]|\w{20}", re.ASCII)
