@@ -45,11 +45,6 @@ def drift_of(
     return Drift(length=length, cosine=cosine, merge_error=_error_in(layers))
 
 
-def merge_error(votes: Sequence[Load], spec: AdapterSpec) -> float:
-    """||mean(BA) - mean(B) mean(A)|| / ||mean(BA)|| over all layers; 0 where all products are 0."""
-    return _error_in(_stacked_layers(votes, spec))
-
-
 def _layers_of(
     votes: Mapping[str, Load], spec: AdapterSpec, blocks: Mapping[str, Collection[str]]
 ) -> Iterator["StackedLayer"]:
@@ -64,6 +59,7 @@ def _layers_of(
 
 
 def _error_in(layers: Iterable["StackedLayer"]) -> float:
+    """||mean(BA) - mean(B) mean(A)|| / ||mean(BA)|| over all layers; 0 where all products are 0."""
     off, whole = 0.0, 0.0
     for layer in layers:
         away, mean = _squares(layer)
