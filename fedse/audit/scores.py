@@ -46,16 +46,16 @@ def auc(scores: Scores) -> float:
     return float((below + at_most).sum() / (2 * len(scores.members) * len(ranked)))
 
 
-def hits(scores: Scores, false_alarms: float = FALSE_ALARMS) -> int:
-    """Members above the lowest threshold that no more than this share of the others exceed."""
-    allowed = int(false_alarms * len(scores.others))
+def hits(scores: Scores) -> int:
+    """Members above the lowest threshold that at most FALSE_ALARMS of the others exceed."""
+    allowed = int(FALSE_ALARMS * len(scores.others))
     threshold = np.sort(scores.others)[::-1][allowed] if allowed < len(scores.others) else -np.inf
     return int((scores.members > threshold).sum())
 
 
-def tpr(scores: Scores, false_alarms: float = FALSE_ALARMS) -> float:
+def tpr(scores: Scores) -> float:
     """The share of members that are found when so few others are taken for one."""
-    return hits(scores, false_alarms) / len(scores.members)
+    return hits(scores) / len(scores.members)
 
 
 def auc_estimate(scores: Scores, *, seed: int) -> Estimate:

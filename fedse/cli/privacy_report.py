@@ -81,7 +81,6 @@ def _parts(opened: "Home") -> Iterator[PrivacyPart]:
         entries[-1].hash if entries else "",
         str(entries[0].facts["key"] or "") if entries else "",
         f"line {finding.line} {finding.reason}" if finding else "",
-        verify="fedse ledger verify HOME",
     )
 
 

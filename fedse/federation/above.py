@@ -97,11 +97,11 @@ def home_above(federation: Path) -> Home | None:
     return open_home(path) if (path / SITE).is_file() else None
 
 
-def require_alone(federation: Federation, config: Config, what: str) -> None:
-    """There is no coordinator above and no region; else the command has no meaning."""
+def require_alone(federation: Federation, config: Config) -> None:
+    """There is no coordinator above and no region; else an amendment has no meaning."""
     if config.aggregate.regions or (federation.path / ABOVE / SITE).is_file():
         raise ConfigError(
-            f"{what} is not possible with regions: one agreement holds in all of them",
+            "an amendment is not possible with regions: one agreement holds in all of them",
             hint="end this federation, and create it and its regions anew",
         )
 

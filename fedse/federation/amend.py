@@ -65,7 +65,7 @@ def amend(federation: Federation, draft: Draft, *, clock: Clock) -> Amended:
     with changing_list(federation.path):
         known, key = agreements_in(federation.run), signing_key(federation)
         number = (known[-1].number if known else FIRST) + 1
-        require_alone(federation, newest_config(federation.run), "an amendment")
+        require_alone(federation, newest_config(federation.run))
         before, since = newest_config(federation.run), _since(federation, known, draft.since)
         after = _changed(before, draft)
         if spec_of(after).identity != spec_of(before).identity:

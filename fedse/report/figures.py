@@ -137,15 +137,13 @@ def bar_panels(
     parts: Sequence[str],
     names: Sequence[str],
     *,
-    title: str,
-    fills: str,
     by: str = "client",
 ) -> list[Panel]:
     """One panel of stacked bars per name."""
     picks = [table.keys.index(part) for part in parts]
     heights = [sum(_number(row[i]) for i in picks) for row in table.rows]
     top = max(heights, default=1.0)
-    spec = bars(parts, rounds=rounds_of(table), span=(0.0, top), title=title, fills=fills, tip="d")
+    spec = bars(parts, rounds=rounds_of(table), span=(0.0, top), title="", fills="fill", tip="d")
     return [Panel(name, spec, by, [name]) for name in names]
 
 

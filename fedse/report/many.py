@@ -73,7 +73,7 @@ def client_outcomes(facts: RunFacts, figure: Figure) -> Figure:
     if len(names) > MOST_LINES:
         table, names, by = sum_table(table, facts.env_of), sorted(set(facts.env_of.values())), "env"
         reading = f"{reading} The {len(facts.clients):,} clients are added up."
-    panels = bar_panels(table, OUTCOMES, names, title="", fills="fill", by=by)
+    panels = bar_panels(table, OUTCOMES, names, by=by)
     drawn = replace(figure, reading=reading, table=table, panels=panels, keys=keys)
     return thinned(drawn, MOST_BARS // len(names))
 

@@ -144,7 +144,7 @@ def budget_part(figures: Mapping[str, object] | None) -> PrivacyPart:
     return PrivacyPart("budget", "Differential privacy", lead, facts)
 
 
-def ledger_part(head: str, key: str, finding: str, *, verify: str) -> PrivacyPart:
+def ledger_part(head: str, key: str, finding: str) -> PrivacyPart:
     """How to prove that this page covers the whole record."""
     lead = (
         "Every answer and every erasure is a line of a file in which no line can be changed, moved "
@@ -154,7 +154,7 @@ def ledger_part(head: str, key: str, finding: str, *, verify: str) -> PrivacyPar
         ("head", head or "no line yet"),
         ("signed with", key or "not signed"),
         ("state now", finding or "sound"),
-        ("to verify", verify),
+        ("to verify", "fedse ledger verify HOME"),
     ]
     return PrivacyPart("ledger", "Ledger", lead, facts)
 

@@ -19,6 +19,7 @@ from fedse.stats.rates import Interval
 Blocks = Sequence[Sequence[bool]]
 """Per seed, whether each game was won."""
 Array = NDArray[np.float64]
+RESAMPLES, LEVEL = 10_000, 0.95
 
 
 class Difference(NamedTuple):
@@ -54,9 +55,7 @@ class _Counts(NamedTuple):
     n: Array
 
 
-def paired_difference(
-    a: Blocks, b: Blocks, *, seed: int, resamples: int = 10_000, level: float = 0.95
-) -> Difference:
+def paired_difference(a: Blocks, b: Blocks, *, seed: int, resamples: int = RESAMPLES) -> Difference:
     """a - b over all games, with a two-stage bootstrap interval: seeds, then games within each.
 
     Drawing both stages plainly counts the luck of single games twice and the spread of few seeds
@@ -72,16 +71,11 @@ def paired_difference(
     """
     counts = _count({"": a}, {"": b})
     weights = len(a) * counts.n / counts.n.sum()
-    return _estimate(counts, weights, seed=seed, resamples=resamples, level=level)
+    return _estimate(counts, weights, seed=seed, resamples=resamples)
 
 
 def paired_differences(
-    a: Mapping[str, Blocks],
-    b: Mapping[str, Blocks],
-    *,
-    seed: int,
-    resamples: int = 10_000,
-    level: float = 0.95,
+    a: Mapping[str, Blocks], b: Mapping[str, Blocks], *, seed: int
 ) -> Differences:
     """`paired_difference` for each group (client or environment), all games, and their mean.
 
@@ -90,7 +84,7 @@ def paired_differences(
     counts = _count(a, b)
     seeds, groups = counts.n.shape
 
-    estimate = partial(_estimate, seed=seed, resamples=resamples, level=level)
+    estimate = partial(_estimate, seed=seed)
     # A game counts the same in whatever seed it was played; seeds are averaged afterwards.
     within = seeds * counts.n / counts.n.sum(axis=0)
     overall = seeds * counts.n / counts.n.sum()
@@ -220,13 +214,12 @@ def _estimate(
     weights: Array,
     *,
     seed: int,
-    resamples: int,
-    level: float,
+    resamples: int = RESAMPLES,
     exact: bool = True,
 ) -> Difference:
     """`exact`: games are weighted alike, so with one seed McNemar's test applies."""
     value, drawn = _bootstrap(counts, weights, resamples, np.random.default_rng(seed))
-    tail = (1 - level) / 2
+    tail = (1 - LEVEL) / 2
     low, high = np.clip(np.quantile(drawn, [tail, 1 - tail]), -1, 1).tolist()
     if exact and len(counts.n) == 1:
         p = mcnemar(int(counts.better.sum()), int(counts.worse.sum()))

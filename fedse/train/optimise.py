@@ -93,13 +93,12 @@ def take_steps(
     """
     with resting_factor(model, settings.factors):
         optimizer = optimizer or make_optimizer(model, settings)
-        yield from _take_steps(model, batches, settings, place, share, arc, optimizer, objective)
+        yield from _take_steps(model, batches, place, share, arc, optimizer, objective)
 
 
 def _take_steps(
     model: Any,
     batches: Batches[T],
-    settings: TrainSection,
     place: TrainerSection,
     share: Share,
     arc: Arc,
