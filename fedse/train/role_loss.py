@@ -5,21 +5,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from fedse.config.hardware import TrainerSection
 from fedse.role_figures import RoleFit
-from fedse.train.batch import (
-    IGNORED,
-    Batch,
-    Batches,
-    Tokenized,
-    learned_tokens,
-    make_batch,
-    sequences_of,
-)
-from fedse.train.optimise import Share, agent_logits, trainable
+from fedse.train.batch import Batches, Tokenized, learned_tokens, make_batch, sequences_of
+from fedse.train.log_probabilities import episode_chances
+from fedse.train.optimise import Share, trainable
 
 
 class RoleStep(NamedTuple):
@@ -71,7 +63,7 @@ class RoleLikelihood:
             for piece in own:
                 mine = [one for one in piece if role_of(one) == role and learned_tokens([one])]
                 if mine:
-                    nats_B = row_nats(model, make_batch(mine).to(place.device))
+                    nats_B = -episode_chances(model, make_batch(mine).to(place.device))
                     weights_B = nats_B.new_tensor([weight_of(one) for one in mine])
                     loss = (nats_B * weights_B).sum() / whole
                     loss.backward()  # type: ignore[no-untyped-call]
@@ -103,15 +95,6 @@ def role_of(one: Tokenized) -> str:
 def weight_of(one: Tokenized) -> float:
     """Of each token of a sequence in the loss."""
     return float(getattr(one, "weight", 1.0))
-
-
-def row_nats(model: Any, batch: Batch) -> Tensor:
-    """Of each row the negative log-likelihood of the agent's tokens, added up."""
-    labels_B_T = batch.labels_B_T[:, 1:]
-    learned_B_T = labels_B_T != IGNORED
-    log_chances_N_V = F.log_softmax(agent_logits(model, batch).float(), dim=-1)
-    chosen_N = log_chances_N_V.gather(1, labels_B_T[learned_B_T][:, None])[:, 0]
-    return -chosen_N.new_zeros(len(labels_B_T)).index_add(0, learned_B_T.nonzero()[:, 0], chosen_N)
 
 
 def _gradients(model: Any) -> list[Tensor]:

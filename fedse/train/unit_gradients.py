@@ -12,13 +12,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fedse.config.hardware import TrainerSection
 from fedse.errors import TrainError
 from fedse.train.batch import IGNORED, Batch, Lesson, learned_tokens, make_batch, make_pieces
-from fedse.train.optimise import agent_logits, trainable
+from fedse.train.log_probabilities import episode_chances
+from fedse.train.optimise import trainable
 
 TOGETHER = 16
 """Units whose gradients are in memory at once."""
@@ -122,13 +122,8 @@ def owned_by(owner: int, lesson: Lesson) -> list[OwnedLesson]:
 
 def _episode_losses(model: Any, batch: Batch) -> Tensor:
     """Of each row the mean negative log-likelihood of the agent's tokens; every row has some."""
-    labels_B_T = batch.labels_B_T[:, 1:]
-    learned_B_T = labels_B_T != IGNORED
-    log_chances_N_V = F.log_softmax(agent_logits(model, batch).float(), dim=-1)
-    chosen_N = log_chances_N_V.gather(1, labels_B_T[learned_B_T][:, None])[:, 0]
-    sums_B = chosen_N.new_zeros(len(labels_B_T))
-    sums_B = sums_B.index_add(0, learned_B_T.nonzero()[:, 0], chosen_N)
-    return -sums_B / learned_B_T.sum(dim=1)
+    learned_B_T = batch.labels_B_T[:, 1:] != IGNORED
+    return -episode_chances(model, batch) / learned_B_T.sum(dim=1)
 
 
 @contextmanager
