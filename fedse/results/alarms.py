@@ -20,6 +20,7 @@ SPOKEN: Mapping[str, tuple[str, ...]] = {
 }
 """The environments whose vocabulary the shipped base models know; they know no other words."""
 NO_VALIDATIONS: Validations = {}
+ANOTHER_BASE = f"fedse model get {FETCHED[0]}, then fedse run CONFIG --set model.base={FETCHED[0]}"
 MOST = 0.9
 """From this share of the replies on, they count as all: one may be right by chance."""
 FEW = 0.1
@@ -172,9 +173,7 @@ def _no_action(scene: _Scene) -> str:
 
 
 def _another_base(scene: _Scene) -> str:
-    base = FETCHED[0]
-    get = f"fedse model get {base}, then fedse run CONFIG --set model.base={base}"
-    return get if is_foreign(scene.config) else scene.look
+    return ANOTHER_BASE if is_foreign(scene.config) else scene.look
 
 
 def _nothing_solved(scene: _Scene) -> str:

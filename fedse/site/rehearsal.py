@@ -3,7 +3,6 @@
 The base model's tokenizer and one game of the expert are enough; no weights are loaded.
 """
 
-from fedse.adapters.base import FETCHED
 from fedse.agent.conversations import conversations_of
 from fedse.agent.policy import Dialogue
 from fedse.agent.prompt import Encoder
@@ -19,7 +18,7 @@ from fedse.envs.base import (
 from fedse.errors import ConfigError, EnvError, boundary
 from fedse.method.rollout import choose_games, demonstrate, scripted_episode
 from fedse.method.site import tasks_of
-from fedse.results.alarms import Alarm
+from fedse.results.alarms import ANOTHER_BASE, Alarm
 from fedse.types import Purpose, Trajectory
 
 SPELLED = 0.7
@@ -95,9 +94,7 @@ def _spelled(
         f"{client.name}: the base model {config.model.base} spells the words of this environment, "
         f"{tokens} tokens for {length} letters, so it does not know them"
     )
-    base = FETCHED[0]
-    get = f"fedse model get {base}, then fedse run CONFIG --set model.base={base}"
-    return [Alarm("no-action", text, get)]
+    return [Alarm("no-action", text, ANOTHER_BASE)]
 
 
 def _too_long(shown: Trajectory, config: Config, client: ClientSection) -> list[Alarm]:
