@@ -28,7 +28,7 @@ from fedse.train.optimise import (
     take_steps,
 )
 from fedse.train.order import FitOrder
-from fedse.train.passes import batches_of
+from fedse.train.passes import FitBatches
 from fedse.train.private_steps import private_steps
 from fedse.train.role_loss import RoleLikelihood, SequenceBatches
 from fedse.types import Adapter, AdapterSpec, Fitted, FloatVector
@@ -114,7 +114,7 @@ class Trainer:
         else:
             given = loss.prepare(model, kept, how)
             objective = loss.objective() or likely
-            learnable = LearnableBatches(batches_of(given, settings, seed=seed), how.context)
+            learnable = LearnableBatches(FitBatches(given, settings, seed=seed), how.context)
             batches = SequenceBatches(learnable)
             with at_rest(model, lambda name: not loss.learns(name, course)):
                 options = (settings, self.place, how.share, course.arc, optimizer)

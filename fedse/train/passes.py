@@ -21,9 +21,12 @@ Places = Sequence[int]
 
 
 class FitBatches(Generic[T]):
-    """The lessons of each step of a fit, every pass over them in an order of its own."""
+    """The lessons of each step of a fit, every pass over them in an order of its own.
 
-    def __init__(self, lessons: Sequence[T], settings: TrainSection, seed: int) -> None:
+    Each is read when its step has come.
+    """
+
+    def __init__(self, lessons: Sequence[T], settings: TrainSection, *, seed: int) -> None:
         self._lessons, self._settings, self._seed = lessons, settings, seed
 
     def __len__(self) -> int:
@@ -45,11 +48,6 @@ class FitBatches(Generic[T]):
                 yield from _cut(order, settings.batch)
             else:
                 yield from _by_length(order, lengths, settings.batch, random)
-
-
-def batches_of(lessons: Sequence[T], settings: TrainSection, *, seed: int) -> FitBatches[T]:
-    """The lessons of each step of a fit, each read when its step has come."""
-    return FitBatches(lessons, settings, seed)
 
 
 def _by_length(

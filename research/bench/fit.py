@@ -14,7 +14,7 @@ from fedse.config.training import TrainSection
 from fedse.train.batch import Lesson, make_batch, padded_tokens
 from fedse.train.lora import Trainer, load_adapter
 from fedse.train.optimise import MAX_GRAD_NORM, training_mode
-from fedse.train.passes import batches_of
+from fedse.train.passes import FitBatches
 from fedse.types import Adapter, Clock
 
 
@@ -60,7 +60,7 @@ def measure_fit(
     batches, all logits, the architecture's own loss.
     """
     context = max(len(lesson.token_ids) for lesson in lessons)
-    batches = list(batches_of(lessons, settings, seed=seed))
+    batches = list(FitBatches(lessons, settings, seed=seed))
 
     def fit(options: TrainSection) -> tuple[int, int]:
         fitted = trainer.fit(start, lessons, settings=options, context=context, seed=seed)

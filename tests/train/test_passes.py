@@ -15,7 +15,7 @@ from fedse.config.training import TrainSection
 from fedse.lazy import Lazy
 from fedse.seeds import seed_of
 from fedse.train.batch import Lesson, padded_tokens
-from fedse.train.passes import batches_of
+from fedse.train.passes import FitBatches
 
 BATCHES = st.sampled_from(["shuffled", "by-length"])
 
@@ -31,7 +31,7 @@ lessons = st.lists(st.integers(1, 60), min_size=1, max_size=30).map(lessons_of)
 @given(lessons, st.integers(1, 7), st.integers(1, 3), BATCHES, st.integers(0, 99))
 def test_every_lesson_is_in_exactly_one_batch_of_a_pass(given_lessons, batch, epochs, how, seed):
     settings = TrainSection(epochs=epochs, batch=batch, batches=how)
-    made = list(batches_of(given_lessons, settings, seed=seed))
+    made = list(FitBatches(given_lessons, settings, seed=seed))
     per_pass = -(-len(given_lessons) // batch)
     assert len(made) == epochs * per_pass
     for start in range(0, len(made), per_pass):
@@ -45,9 +45,9 @@ def test_every_lesson_is_in_exactly_one_batch_of_a_pass(given_lessons, batch, ep
 def test_exact_steps_are_the_first_steps_of_endless_epochs(given_lessons, batch, steps, how, seed):
     exact = TrainSection(steps=steps, batch=batch, batches=how)
     bounded = TrainSection(epochs=steps, max_steps=steps, batch=batch, batches=how)
-    made = list(batches_of(given_lessons, exact, seed=seed))
+    made = list(FitBatches(given_lessons, exact, seed=seed))
     assert len(made) == steps
-    assert made == list(batches_of(given_lessons, bounded, seed=seed))
+    assert made == list(FitBatches(given_lessons, bounded, seed=seed))
 
 
 def shuffled_lessons(given_lessons, settings: TrainSection, seed: int, number: int) -> list:
@@ -72,7 +72,7 @@ def shuffled_lessons(given_lessons, settings: TrainSection, seed: int, number: i
 def test_places_are_ordered_as_the_lessons_themselves_would_be(given_lessons, batch, how, seed):
     settings = TrainSection(epochs=2, batch=batch, batches=how)
     expected = [shuffled_lessons(given_lessons, settings, seed, number) for number in range(2)]
-    assert list(batches_of(given_lessons, settings, seed=seed)) == [*expected[0], *expected[1]]
+    assert list(FitBatches(given_lessons, settings, seed=seed)) == [*expected[0], *expected[1]]
 
 
 @given(st.integers(1, 40), st.integers(1, 7), st.integers(1, 9))
@@ -80,7 +80,7 @@ def test_only_the_lessons_of_the_steps_that_are_taken_are_looked_at(size, batch,
     looked: list[int] = []
     whole = lessons_of([5] * size)
     lazy = Lazy(size, lambda place: looked.append(place) or whole[place])
-    made = batches_of(lazy, TrainSection(epochs=3, max_steps=steps, batch=batch), seed=1)
+    made = FitBatches(lazy, TrainSection(epochs=3, max_steps=steps, batch=batch), seed=1)
     assert len(made) == min(steps, 3 * -(-size // batch))
     assert looked == []
     assert len(list(made)) == len(made)
@@ -90,19 +90,19 @@ def test_only_the_lessons_of_the_steps_that_are_taken_are_looked_at(size, batch,
 @given(lessons, BATCHES, st.integers(0, 99))
 def test_the_seed_decides_all(given_lessons, how, seed):
     settings = TrainSection(epochs=3, batch=4, batches=how)
-    first, again = (list(batches_of(given_lessons, settings, seed=seed)) for _ in range(2))
+    first, again = (list(FitBatches(given_lessons, settings, seed=seed)) for _ in range(2))
     assert first == again
 
 
 def test_no_lesson_makes_no_batch():
-    assert list(batches_of([], TrainSection(steps=3), seed=1)) == []
+    assert list(FitBatches([], TrainSection(steps=3), seed=1)) == []
 
 
 VARIED = lessons_of([10 + 3 * number % 97 for number in range(64)])
 
 
 def padding(how: str) -> float:
-    made = list(batches_of(VARIED, TrainSection(epochs=2, batch=4, batches=how), seed=1))
+    made = list(FitBatches(VARIED, TrainSection(epochs=2, batch=4, batches=how), seed=1))
     tokens = sum(len(lesson.token_ids) for group in made for lesson in group)
     return 1 - tokens / sum(map(padded_tokens, made))
 
@@ -112,7 +112,7 @@ def test_batches_by_length_take_a_fraction_of_the_padding():
 
 
 def test_passes_by_length_group_differently_and_begin_with_any_length():
-    made = list(batches_of(VARIED, TrainSection(epochs=8, batch=4, batches="by-length"), seed=1))
+    made = list(FitBatches(VARIED, TrainSection(epochs=8, batch=4, batches="by-length"), seed=1))
     groups = [frozenset(group) for group in made]
     assert len(set(groups)) > len(groups) / 2
     means = [sum(len(lesson.token_ids) for lesson in group) / 4 for group in made]
@@ -125,7 +125,7 @@ def test_the_small_batch_is_of_any_length():
     """Else the same lessons would always weigh more than the others."""
     lessons = lessons_of(list(range(10, 100, 10)))
     settings = TrainSection(steps=300, batch=4, batches="by-length")
-    small = [group[0] for group in batches_of(lessons, settings, seed=1) if len(group) == 1]
+    small = [group[0] for group in FitBatches(lessons, settings, seed=1) if len(group) == 1]
     assert len({len(lesson.token_ids) for lesson in small}) >= 3
 
 
