@@ -55,8 +55,8 @@ def with_seeds(known: Cases, games: Mapping[str, Mapping[str, Games]], cpu_hours
     cases = []
     for record, where in PLACES.items():
         old = before.get(where, Case(where=where, together={}, other={}, first_screen=True))
-        together = {**old.together, **games[record][TOGETHER]}
-        other = {**old.other, **games[record][ALONE]}
+        together = dict(sorted({**old.together, **games[record][TOGETHER]}.items()))
+        other = dict(sorted({**old.other, **games[record][ALONE]}.items()))
         cases.append(old.model_copy(update={"together": together, "other": other}))
     hours = round(known.cpu_hours + cpu_hours, 2)
     return known.model_copy(update={"cases": cases, "cpu_hours": hours})

@@ -30,7 +30,7 @@ RESULTS = Path(__file__).parents[1] / "docs" / "results"
 SMALL = "0.53 M parameters"
 ALONE, POOLED, DEMONSTRATIONS = "alone", "pooled", "demonstrations only"
 
-MEASURED: tuple[str, ...] = ("desk-cases.json",)
+MEASURED: tuple[str, ...] = ("desk-cases.json", "kitchens-cases.json")
 """Files of docs/results with cases of other models; their rows come first, in this order."""
 
 Games = dict[int, dict[str, str]]

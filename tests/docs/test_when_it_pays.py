@@ -83,6 +83,15 @@ def test_every_other_figure_is_on_the_results_page():
     assert "2 of 480 games" in RESULTS.replace("\n", " ")
 
 
+def test_the_real_model_has_the_rows_of_the_results_page():
+    (section,) = re.findall(r"^### A real language model$(.*?)^### ", PAGE, flags=re.M | re.S)
+    told = re.findall(r"^\| (an? [^|]*|nothing[^|]*) \| (.*) \|$", section, flags=re.M)
+    row = r"^\| Qwen[^|]* \| \[([^]]+)\]\([^)]*\) \| (.*) \|$"
+    published = re.findall(row, RESULTS, flags=re.M)
+    assert told == published
+    assert len(told) >= 6
+
+
 # The rows of the README's table, in order: table, arm together, arm alone.
 ON_THE_FIRST_SCREEN = [
     ("related", "together, personal", "alone, as many steps"),
