@@ -282,6 +282,5 @@ TABLES: Mapping[str, PinnedTable] = {
             Versus("successes", "successes, alone"),
         ),
         ("successes", "GRPO"),
-        seeds=3,
     ),
 }
