@@ -25,7 +25,15 @@ from fedse.exports.episodes import find_place, list_episodes, load_texts
 from fedse.results.alone import SeedRuns, TogetherOrAlone, together_or_alone
 from fedse.results.held_out import outcomes
 from fedse.stats.paired import paired_differences
-from research.verdicts import ALONE, DEMONSTRATIONS, Case, Cases, Games, games_of
+from research.verdicts import (
+    ALONE,
+    DEMONSTRATIONS,
+    HALF_A_BILLION,
+    Case,
+    Cases,
+    Games,
+    games_of,
+)
 from scripts.cpu_time import children_cpu_seconds
 
 HERE = "a shop, two kinds of cases; customers with all four kinds"
@@ -109,7 +117,7 @@ def cases(seeds: list[dict[str, Any]], out: Path) -> Cases:
             both[0][one["seed"]] = {shop: together[at or shop] for shop in alone}
             both[1][one["seed"]] = {shop: games[at or shop] for shop, games in alone.items()}
     return Cases(
-        model="Qwen2.5-Coder-0.5B, de-quantised Q4_K_M",
+        model=HALF_A_BILLION,
         command="python -m research.desk_seeds docs/results/desk-seeds.json --out RUNS",
         details="how-to/which-base-model.md#see-it-on-a-real-model",
         cpu_hours=round(sum(one["cpu_seconds"] or 0.0 for one in seeds) / 3600, 2),

@@ -23,7 +23,7 @@ from fedse.store.files import write_durably
 from fedse_reproduce.jobs import Found
 from fedse_textworld.env import TextWorld
 from research.measure_textworld import Player, expert, play
-from research.verdicts import Case, Cases, Games
+from research.verdicts import HALF_A_BILLION, Case, Cases, Games
 
 TOGETHER, ALONE = "method=fed-se", "method=local-evolve"
 PLACES = {
@@ -32,7 +32,6 @@ PLACES = {
 }
 """Record -> what is asked."""
 HEATS = {"fry": "stove", "roast": "oven", "grill": "toaster"}
-MODEL = "Qwen2.5-Coder-0.5B, de-quantised Q4_K_M"
 DETAILS = "explanation/when-it-pays.md#a-real-language-model"
 EXPERIMENT = Path(__file__).with_name("kitchens.toml")
 
@@ -102,7 +101,7 @@ def main() -> None:
     else:
         ran = json.loads((args.sweep / "sweep.json").read_bytes())["experiments"]
         known = Cases(
-            model=MODEL,
+            model=HALF_A_BILLION,
             command="fedse sweep research/kitchens.toml --method fed-se,local-evolve --seeds 0-4",
             details=DETAILS,
             cpu_hours=0.0,

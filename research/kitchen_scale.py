@@ -19,15 +19,13 @@ from fedse.store.files import write_durably
 from fedse_reproduce.jobs import Found, key_of
 from fedse_reproduce.progress import Plan, do_all
 from fedse_reproduce.tables import Job
-from research.kitchen_cases import DETAILS, EXPERIMENT, MODEL
-from research.verdicts import Case, Cases
+from research.kitchen_cases import DETAILS, EXPERIMENT
+from research.verdicts import HALF_A_BILLION, Case, Cases
 
 ALWAYS = 2
 """Kitchens that are in every federation."""
 OTHERS = {"cafe": (0, 3), "pub": (2, 5), "bakery": (4, 7), "brasserie": (6, 1)}
 """Name -> its two of the kinds of recipes that the four kitchens have, in their order."""
-
-
 TESTED = {"test": "kinds of recipes that no kitchen has", "home": "new recipes of its own kinds"}
 """Record -> what it is."""
 
@@ -68,7 +66,7 @@ def cases_of(jobs: list[Job], found: dict[str, Found]) -> Cases:
             for sites in more
         ]
     return Cases(
-        model=MODEL,
+        model=HALF_A_BILLION,
         command="python -m research.kitchen_scale SWEEP docs/results/kitchens-scale.json",
         details=DETAILS,
         cpu_hours=round(sum(one.cpu_seconds for one in found.values()) / 3600, 2),

@@ -27,7 +27,7 @@ from research.vega import BLUE, GREY, SCHEMA, VERMILLION
 from scripts.markdown import table
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
-SMALL = "0.53 M parameters"
+SMALL, HALF_A_BILLION = "0.53 M parameters", "Qwen2.5-Coder-0.5B, de-quantised Q4_K_M"
 ALONE, POOLED, DEMONSTRATIONS = "alone", "pooled", "demonstrations only"
 
 MEASURED: tuple[str, ...] = ("desk-cases.json", "kitchens-cases.json")
@@ -54,7 +54,7 @@ class Cases(Record):
     """A file of MEASURED. Its cases are asked together: their p-values are corrected together."""
 
     model: str
-    """As in `Qwen2.5-Coder-0.5B-Instruct, de-quantised Q4_K_M`."""
+    """As HALF_A_BILLION is."""
     command: str
     """What measured it."""
     details: str

@@ -8,9 +8,9 @@ location names the path it passes on, so no spelling of another path can reach t
 
 from pathlib import Path
 
-# Flower's fleet routes without register-node and unregister-node: the coordinator enrols sites.
 FILE = "nginx.conf"
 
+# Flower's fleet routes without register-node and unregister-node: the coordinator enrols sites.
 FLEET_ROUTES = (
     "activate-node",
     "confirm-message-received",
