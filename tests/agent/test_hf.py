@@ -179,3 +179,18 @@ def test_merging_leaves_no_trace_of_earlier_adapters():
         engine.merge(adapter(seed))
         weights.append(engine.model.model.layers[0].mlp.up_proj.weight.flatten().tolist())
     assert weights[0] == weights[2] != weights[1]
+
+
+def test_in_bfloat16_the_output_layer_computes_all_rows_in_one_product():
+    """Torch does that only for contiguous rows; else it copies the layer for each of them."""
+    prepare_torch(1)
+    engine, seen = engine_for(PATH, SPEC, precision="bfloat16"), []
+    hook = engine.model.get_output_embeddings().register_forward_pre_hook(
+        lambda _, given: seen.append(given[0])
+    )
+    try:
+        play(HFPolicy(engine, adapter(1), temperature=1.0, **OPTIONS))
+    finally:
+        hook.remove()
+    assert max(len(rows) for rows in seen) == 8
+    assert all(rows.shape[1] == 1 and rows.is_contiguous() for rows in seen)
