@@ -1,64 +1,123 @@
-"""Add a sweep of research/kitchens.toml to the cases of the table of verdicts.
+"""The cases of research/kitchens.toml for the table of verdicts, and what scripts reach there.
 
-    FEDSE_MODELS=FOLDER fedse sweep research/kitchens.toml --method fed-se,local-evolve \
-        --seeds 0-4 --jobs 1 --out SWEEP
+    FEDSE_MODELS=FOLDER fedse sweep research/kitchens.toml --seeds 0-4 --jobs 2 --out SWEEP \
+        --method fed-se,local-evolve,fedit,central-evolve
     python -m research.kitchen_cases SWEEP docs/results/kitchens-cases.json
+    python -m research.kitchen_cases --heats SWEEP docs/results/kitchens-heats.json
     python -m research.kitchen_cases --references docs/results/kitchens.json
 
-Seeds that are in the file stay, so the sweep may be done in parts and on several machines. The
-references play all held-out tasks without a model: a script that does what it is told word by word,
-one that also knows the two ways of heating of its kitchen, and the expert.
+Several folders of sweeps, of other seeds or methods, are read as one. The heats are the games won
+and played by what has to be heated how. The references play all held-out tasks without a model: a
+script that does what it is told word by word, one that also knows the two ways of heating of its
+kitchen, and the expert.
 """
 
 import argparse
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from fedse.results.held_out import evaluations, games
 from fedse.store.files import write_durably
-from fedse_reproduce.jobs import Found
+from fedse_reproduce.jobs import RECORDS, Found
 from fedse_textworld.env import TextWorld
 from research.measure_textworld import Player, expert, play
-from research.verdicts import HALF_A_BILLION, Case, Cases, Games
+from research.verdicts import (
+    ALONE,
+    DEMONSTRATIONS,
+    HALF_A_BILLION,
+    POOLED,
+    Case,
+    Cases,
+    Games,
+)
 
-TOGETHER, ALONE = "method=fed-se", "method=local-evolve"
-PLACES = {
-    "test": "a kitchen, two kinds of recipes; four kinds that no kitchen has",
-    "home": "a kitchen, two kinds of recipes; new recipes of these kinds",
-}
-"""Record -> what is asked."""
+NEW = "a kitchen, two kinds of recipes; four kinds that no kitchen has"
+HOME = "a kitchen, two kinds of recipes; new recipes of these kinds"
+PERSONAL = ", with personal steps"
+
+
+class Question(NamedTuple):
+    """One row of the table of verdicts: two methods of the sweep in the same games."""
+
+    where: str
+    record: str
+    """Which games: those of the common adapter, or with `-personal` of the sites' own ones."""
+    other: str
+    """Method that `fed-se` is compared with."""
+    against: str = ALONE
+    first_screen: bool = False
+
+
+QUESTIONS = (
+    Question(NEW, "test", "local-evolve", first_screen=True),
+    Question(HOME, "home", "local-evolve", first_screen=True),
+    Question(NEW + PERSONAL, "test-personal", "local-evolve"),
+    Question(HOME + PERSONAL, "home-personal", "local-evolve"),
+    Question(NEW, "test", "fedit", DEMONSTRATIONS),
+    Question(HOME, "home", "fedit", DEMONSTRATIONS),
+    Question(NEW, "test", "central-evolve", POOLED),
+    Question(HOME, "home", "central-evolve", POOLED),
+)
 HEATS = {"fry": "stove", "roast": "oven", "grill": "toaster"}
 DETAILS = "explanation/when-it-pays.md#a-real-language-model"
+METHODS = "fed-se,local-evolve,fedit,central-evolve"
+COMMAND = f"fedse sweep research/kitchens.toml --method {METHODS} --seeds 0-4"
 EXPERIMENT = Path(__file__).with_name("kitchens.toml")
 
 
-def found_games(sweep: Path) -> dict[str, dict[str, Games]]:
-    """Record -> cell -> seed -> kitchen -> its games after the last round: 1 = won."""
-    games: dict[str, dict[str, Games]] = {record: {} for record in PLACES}
-    for one in json.loads((sweep / "sweep.json").read_bytes())["experiments"]:
-        file = sweep / "found" / f"{Path(one['run']).name}.json"
-        found = Found.model_validate_json(file.read_bytes()).games
-        for record, cells in games.items():
-            last = found[record][max(found[record])]
-            cells.setdefault(one["cell"], {}).setdefault(one["seed"], {}).update(last)
-    return games
+def found_games(sweeps: Sequence[Path]) -> dict[tuple[str, str], Games]:
+    """Method and record -> seed -> kitchen -> its games after the last round: 1 = won."""
+    found: dict[tuple[str, str], Games] = {}
+    for sweep in sweeps:
+        for one in experiments(sweep):
+            file = sweep / "found" / f"{Path(one['run']).name}.json"
+            method = one["cell"].removeprefix("method=")
+            for record, rounds in Found.model_validate_json(file.read_bytes()).games.items():
+                of_seed = found.setdefault((method, record), {}).setdefault(one["seed"], {})
+                of_seed.update(rounds[max(rounds)])
+    return found
 
 
-def with_seeds(known: Cases, games: Mapping[str, Mapping[str, Games]], cpu_hours: float) -> Cases:
-    """The cases with the seeds of a sweep; what was known of a seed is replaced."""
-    before = {case.where: case for case in known.cases}
-    cases = []
-    for record, where in PLACES.items():
-        old = before.get(where, Case(where=where, together={}, other={}, first_screen=True))
-        together = dict(sorted({**old.together, **games[record][TOGETHER]}.items()))
-        other = dict(sorted({**old.other, **games[record][ALONE]}.items()))
-        cases.append(old.model_copy(update={"together": together, "other": other}))
-    hours = round(known.cpu_hours + cpu_hours, 2)
-    return known.model_copy(update={"cases": cases, "cpu_hours": hours})
+def experiments(sweep: Path) -> list[dict[str, Any]]:
+    ran: list[dict[str, Any]] = json.loads((sweep / "sweep.json").read_bytes())["experiments"]
+    return ran
+
+
+def cases_of(found: Mapping[tuple[str, str], Games]) -> Iterator[Case]:
+    """The questions that the sweeps answer, each on the seeds that both methods have played."""
+    for one in QUESTIONS:
+        together, other = (found.get((name, one.record), {}) for name in ("fed-se", one.other))
+        seeds = sorted(together.keys() & other.keys())
+        if seeds:
+            yield Case(
+                where=one.where,
+                together={seed: together[seed] for seed in seeds},
+                other={seed: other[seed] for seed in seeds},
+                against=one.against,
+                first_screen=one.first_screen,
+            )
+
+
+def by_heat(sweeps: Sequence[Path]) -> dict[str, dict[str, dict[str, list[int]]]]:
+    """Method -> record -> way of heating -> games won after the last round, and played."""
+    counts: dict[str, dict[str, dict[str, list[int]]]] = {}
+    for one in (one for sweep in sweeps for one in experiments(sweep)):
+        of_method = counts.setdefault(one["cell"].removeprefix("method="), {})
+        for record in RECORDS:
+            last = max(evaluations(Path(one["run"])))
+            for game in chain(*games(Path(one["run"]), last, record).values()):
+                words = game.task.rpartition("/")[0].split(",")
+                (heat,) = HEATS.keys() & words
+                count = of_method.setdefault(record, {}).setdefault(heat, [0, 0])
+                count[0] += game.success
+                count[1] += 1
+    return counts
 
 
 def knows(heats: frozenset[str], world: TextWorld, told: list[str], done: list[str]) -> str:
@@ -92,25 +151,24 @@ def references() -> dict[str, dict[str, list[int]]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("sweep", type=Path, nargs="?")
+    parser.add_argument("sweeps", type=Path, nargs="*")
     parser.add_argument("out", type=Path)
+    parser.add_argument("--heats", action="store_true")
     parser.add_argument("--references", action="store_true")
     args = parser.parse_args()
     if args.references:
         told = json.dumps(references(), indent=1)
+    elif args.heats:
+        told = json.dumps(by_heat(args.sweeps), indent=1)
     else:
-        ran = json.loads((args.sweep / "sweep.json").read_bytes())["experiments"]
-        known = Cases(
+        seconds = sum(one["cpu_seconds"] for sweep in args.sweeps for one in experiments(sweep))
+        told = Cases(
             model=HALF_A_BILLION,
-            command="fedse sweep research/kitchens.toml --method fed-se,local-evolve --seeds 0-4",
+            command=COMMAND,
             details=DETAILS,
-            cpu_hours=0.0,
-            cases=[],
-        )
-        if args.out.is_file():
-            known = Cases.model_validate_json(args.out.read_bytes())
-        hours = sum(one["cpu_seconds"] for one in ran) / 3600
-        told = with_seeds(known, found_games(args.sweep), hours).model_dump_json(indent=1)
+            cpu_hours=round(seconds / 3600, 2),
+            cases=list(cases_of(found_games(args.sweeps))),
+        ).model_dump_json(indent=1)
     write_durably(args.out, f"{told}\n".encode())
 
 

@@ -21,6 +21,7 @@ from fedse.cli.run import start_run
 from fedse.config.methods import newcomers
 from fedse.config.schema import Config
 from fedse.errors import MachineError
+from fedse.models.number_format import computes_in_bfloat16
 from fedse.results.alone import SeedRuns, TogetherOrAlone, together_or_alone
 from fedse.results.outcome import RunResult
 from fedse.stats.paired import Difference
@@ -40,7 +41,7 @@ SIZES = {"qwen2.5-coder-0.5b": "491 MB to fetch, 1 GB on disk", "smollm2-135m": 
 
 def desk_demo(*, seed: int, small: bool, out: Path | None, mode: Mode) -> None:
     """The shops have learned together and alone; results, differences and one game are printed."""
-    settings = {"run.seed": seed, **(SMALL if small else {})}
+    settings = {"run.seed": seed, **(SMALL if small else fast_format())}
     experiment = load_experiment("desk", settings=settings)
     config, last = experiment.config, newcomers(experiment.config)
     require_model(config, small=small)
@@ -64,6 +65,11 @@ def desk_demo(*, seed: int, small: bool, out: Path | None, mode: Mode) -> None:
     print(next_steps(together.path, by_name=False, env="desk"))
 
 
+def fast_format() -> dict[str, str]:
+    """bfloat16 where this CPU has instructions for it, else as in the experiment's file."""
+    return {"trainer.precision": "bfloat16"} if computes_in_bfloat16() else {}
+
+
 def require_model(config: Config, *, small: bool) -> None:
     """The base model is on this machine, or the error says how to get it."""
     try:
@@ -84,10 +90,10 @@ def introduction(config: Config) -> str:
     new = " and ".join(client.name for client in last)
     text = (
         f"The shops {names} improve one agent together: it serves customers with tools, by the "
-        f"rules of each shop. The model is {config.model.base}, on this CPU. In each of "
-        f"{config.run.rounds} rounds a shop sends only its adapter. The shop {new} then tries what "
-        "they have learned. After that each shop does the same alone, for comparison. This takes "
-        "about 15 minutes on two free cores. Nothing leaves this machine."
+        f"rules of each shop. The model is {config.model.base}, in {config.trainer.precision} on "
+        f"this CPU. In each of {config.run.rounds} rounds a shop sends only its adapter. The shop "
+        f"{new} then tries what they have learned. After that each shop does the same alone, for "
+        "comparison. This takes about 15 minutes on two free cores. Nothing leaves this machine."
     )
     return fill(text, min(get_terminal_size().columns, 100)) + "\n"
 
