@@ -39,30 +39,34 @@ from research.verdicts import (
 
 NEW = "a kitchen, two kinds of recipes; four kinds that no kitchen has"
 HOME = "a kitchen, two kinds of recipes; new recipes of these kinds"
-PERSONAL = ", with personal steps"
+COMMON = "the common adapter"
+Arm = tuple[str, str]
+"""Method of the sweep, and which games: `home-personal` are those of the sites' own adapters."""
 
 
 class Question(NamedTuple):
-    """One row of the table of verdicts: two methods of the sweep in the same games."""
+    """One row of the table of verdicts: two arms in the same games."""
 
     where: str
-    record: str
-    """Which games: those of the common adapter, or with `-personal` of the sites' own ones."""
-    other: str
-    """Method that `fed-se` is compared with."""
+    together: Arm
+    other: Arm
     against: str = ALONE
     first_screen: bool = False
 
 
 QUESTIONS = (
-    Question(NEW, "test", "local-evolve", first_screen=True),
-    Question(HOME, "home", "local-evolve", first_screen=True),
-    Question(NEW + PERSONAL, "test-personal", "local-evolve"),
-    Question(HOME + PERSONAL, "home-personal", "local-evolve"),
-    Question(NEW, "test", "fedit", DEMONSTRATIONS),
-    Question(HOME, "home", "fedit", DEMONSTRATIONS),
-    Question(NEW, "test", "central-evolve", POOLED),
-    Question(HOME, "home", "central-evolve", POOLED),
+    Question(NEW, ("fed-se", "test"), ("local-evolve", "test"), first_screen=True),
+    Question(HOME, ("fed-se", "home"), ("local-evolve", "home"), first_screen=True),
+    Question(NEW, ("fed-se", "test"), ("fedit", "test"), DEMONSTRATIONS),
+    Question(HOME, ("fed-se", "home"), ("fedit", "home"), DEMONSTRATIONS),
+    Question(NEW, ("fed-se", "test"), ("central-evolve", "test"), POOLED),
+    Question(HOME, ("fed-se", "home"), ("central-evolve", "home"), POOLED),
+    Question(
+        f"{NEW}, after personal steps", ("fed-se", "test-personal"), ("fed-se", "test"), COMMON
+    ),
+    Question(
+        f"{HOME}, after personal steps", ("fed-se", "home-personal"), ("fed-se", "home"), COMMON
+    ),
 )
 HEATS = {"fry": "stove", "roast": "oven", "grill": "toaster"}
 DETAILS = "explanation/when-it-pays.md#a-real-language-model"
@@ -71,9 +75,9 @@ COMMAND = f"fedse sweep research/kitchens.toml --method {METHODS} --seeds 0-4"
 EXPERIMENT = Path(__file__).with_name("kitchens.toml")
 
 
-def found_games(sweeps: Sequence[Path]) -> dict[tuple[str, str], Games]:
-    """Method and record -> seed -> kitchen -> its games after the last round: 1 = won."""
-    found: dict[tuple[str, str], Games] = {}
+def found_games(sweeps: Sequence[Path]) -> dict[Arm, Games]:
+    """Arm -> seed -> kitchen -> its games after the last round: 1 = won."""
+    found: dict[Arm, Games] = {}
     for sweep in sweeps:
         for one in experiments(sweep):
             file = sweep / "found" / f"{Path(one['run']).name}.json"
@@ -89,10 +93,10 @@ def experiments(sweep: Path) -> list[dict[str, Any]]:
     return ran
 
 
-def cases_of(found: Mapping[tuple[str, str], Games]) -> Iterator[Case]:
-    """The questions that the sweeps answer, each on the seeds that both methods have played."""
+def cases_of(found: Mapping[Arm, Games]) -> Iterator[Case]:
+    """The questions that the sweeps answer, each on the seeds that both arms have played."""
     for one in QUESTIONS:
-        together, other = (found.get((name, one.record), {}) for name in ("fed-se", one.other))
+        together, other = found.get(one.together, {}), found.get(one.other, {})
         seeds = sorted(together.keys() & other.keys())
         if seeds:
             yield Case(
