@@ -3,7 +3,7 @@
     FEDSE_MODELS=FOLDER python -m research.federate_real --python PYTHON_WITH_VLLM \
         --engines shared --out federated --result docs/results/smollm2-shared.json
     FEDSE_MODELS=FOLDER python -m research.federate_real --python PYTHON_WITH_VLLM \
-        --experiment desk --set engine.type=vllm 'engine.arguments=["--dtype", "float32"]' \
+        --experiment desk --set engine.type=vllm engine.adapters=merged trainer.precision=bfloat16 \
         --engines shared --out federated --result docs/results/desk-federated.json
 
 Everything is done with the commands an organisation types: create, invite, join, enrol, start. Each

@@ -2,7 +2,9 @@
 
     FEDSE_MODELS=FOLDER fedse sweep research/kitchens.toml --seeds 0-4 --jobs 2 --out SWEEP \
         --method fed-se,local-evolve,fedit,central-evolve
-    python -m research.kitchen_cases SWEEP docs/results/kitchens-cases.json
+    FEDSE_MODELS=FOLDER fedse sweep research/kitchens.toml --seeds 0-4 --jobs 2 --out PERSONAL \
+        --method fed-se --set personal.steps=12 --set personal.lr=1.25e-4
+    python -m research.kitchen_cases SWEEP PERSONAL docs/results/kitchens-cases.json
     python -m research.kitchen_cases --heats SWEEP docs/results/kitchens-heats.json
     python -m research.kitchen_cases --references docs/results/kitchens.json
 

@@ -30,7 +30,7 @@ RESULTS = Path(__file__).parents[1] / "docs" / "results"
 SMALL, HALF_A_BILLION = "0.53 M parameters", "Qwen2.5-Coder-0.5B, de-quantised Q4_K_M"
 ALONE, POOLED, DEMONSTRATIONS = "alone", "pooled", "demonstrations only"
 
-MEASURED: tuple[str, ...] = ("desk-cases.json", "kitchens-cases.json")
+MEASURED: tuple[str, ...] = ("desk-cases.json", "kitchens-cases.json", "kitchens-scale.json")
 """Files of docs/results with cases of other models; their rows come first, in this order."""
 
 Games = dict[int, dict[str, str]]

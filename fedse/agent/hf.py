@@ -200,9 +200,9 @@ def forward(engine: Engine, block: "Block", attention_B_T: Tensor, cache: Dynami
 def _last_of(block: "Block", precision: torch.dtype) -> int | Tensor:
     """Which of the block's tokens logits are wanted of: the last ones.
 
-    Transformers cuts a slice for a number. Torch multiplies each row of a slice by itself: in
-    bfloat16 it copies the whole output layer for every row (forty times slower), in float32 it
-    costs little, and the bits are those on record.
+    Given a number, transformers passes a slice to the output layer, and torch multiplies each row
+    of it separately: in bfloat16 with a copy of the whole layer per row, forty times as slow. In
+    float32 that costs little, and digests on record depend on its bits.
     """
     width = block.ids_B_T.shape[1]
     return 1 if precision == torch.float32 else torch.tensor([width - 1])
