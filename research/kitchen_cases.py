@@ -5,7 +5,7 @@
     FEDSE_MODELS=FOLDER fedse sweep research/kitchens.toml --seeds 0-4 --jobs 2 --out PERSONAL \
         --method fed-se --set personal.steps=12 --set personal.lr=1.25e-4
     python -m research.kitchen_cases SWEEP PERSONAL docs/results/kitchens-cases.json
-    python -m research.kitchen_cases --heats SWEEP docs/results/kitchens-heats.json
+    python -m research.kitchen_cases --heats SWEEP PERSONAL docs/results/kitchens-heats.json
     python -m research.kitchen_cases --references docs/results/kitchens.json
 
 Several folders of sweeps, of other seeds or methods, are read as one. The heats are the games won
@@ -20,11 +20,10 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedse.results.held_out import evaluations, games
+from fedse.results.held_out import HeldOutGame, evaluations, games
 from fedse.store.files import write_durably
 from fedse_reproduce.jobs import RECORDS, Found
 from fedse_textworld.env import TextWorld
@@ -112,17 +111,20 @@ def cases_of(found: Mapping[Arm, Games]) -> Iterator[Case]:
 
 def by_heat(sweeps: Sequence[Path]) -> dict[str, dict[str, dict[str, list[int]]]]:
     """Method -> record -> way of heating -> games won after the last round, and played."""
-    counts: dict[str, dict[str, dict[str, list[int]]]] = {}
+    held: dict[tuple[str, str, int, str], list[HeldOutGame]] = {}
     for one in (one for sweep in sweeps for one in experiments(sweep)):
-        of_method = counts.setdefault(one["cell"].removeprefix("method="), {})
+        run, method = Path(one["run"]), one["cell"].removeprefix("method=")
         for record in RECORDS:
-            last = max(evaluations(Path(one["run"])))
-            for game in chain(*games(Path(one["run"]), last, record).values()):
-                words = game.task.rpartition("/")[0].split(",")
-                (heat,) = HEATS.keys() & words
-                count = of_method.setdefault(record, {}).setdefault(heat, [0, 0])
-                count[0] += game.success
-                count[1] += 1
+            for client, own in games(run, max(evaluations(run)), record).items():
+                held[method, record, one["seed"], client] = own
+    counts: dict[str, dict[str, dict[str, list[int]]]] = {}
+    for (method, record, *_), played in held.items():
+        for game in played:
+            (heat,) = HEATS.keys() & game.task.rpartition("/")[0].split(",")
+            of_record = counts.setdefault(method, {}).setdefault(record, {})
+            count = of_record.setdefault(heat, [0, 0])
+            count[0] += game.success
+            count[1] += 1
     return counts
 
 
