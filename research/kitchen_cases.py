@@ -18,14 +18,15 @@ import argparse
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedse.results.held_out import HeldOutGame, evaluations, games
 from fedse.store.files import write_durably
-from fedse_reproduce.jobs import RECORDS, Found
+from fedse_reproduce.jobs import RECORDS
 from fedse_textworld.env import TextWorld
 from research.measure_textworld import Player, expert, play
 from research.verdicts import (
@@ -43,6 +44,8 @@ HOME = "a kitchen, two kinds of recipes; new recipes of these kinds"
 COMMON = "the common adapter"
 Arm = tuple[str, str]
 """Method of the sweep, and which games: `home-personal` are those of the sites' own adapters."""
+Held = dict[int, dict[str, list[HeldOutGame]]]
+"""Seed -> kitchen -> its games after the last round."""
 
 
 class Question(NamedTuple):
@@ -76,17 +79,23 @@ COMMAND = f"fedse sweep research/kitchens.toml --method {METHODS} --seeds 0-4"
 EXPERIMENT = Path(__file__).with_name("kitchens.toml")
 
 
-def found_games(sweeps: Sequence[Path]) -> dict[Arm, Games]:
-    """Arm -> seed -> kitchen -> its games after the last round: 1 = won."""
-    found: dict[Arm, Games] = {}
-    for sweep in sweeps:
-        for one in experiments(sweep):
-            file = sweep / "found" / f"{Path(one['run']).name}.json"
-            method = one["cell"].removeprefix("method=")
-            for record, rounds in Found.model_validate_json(file.read_bytes()).games.items():
-                of_seed = found.setdefault((method, record), {}).setdefault(one["seed"], {})
-                of_seed.update(rounds[max(rounds)])
+def held_out(sweeps: Sequence[Path]) -> dict[Arm, Held]:
+    """What the sweeps played; an arm that two of them have counts once."""
+    found: dict[Arm, Held] = {}
+    for one in (one for sweep in sweeps for one in experiments(sweep)):
+        run, method = Path(one["run"]), one["cell"].removeprefix("method=")
+        last = max(evaluations(run))
+        for record in RECORDS:
+            if played := {client: own for client, own in games(run, last, record).items() if own}:
+                found.setdefault((method, record), {}).setdefault(one["seed"], {}).update(played)
     return found
+
+
+def as_bits(seeds: Held) -> Games:
+    return {
+        seed: {client: "".join("01"[one.success] for one in own) for client, own in by.items()}
+        for seed, by in seeds.items()
+    }
 
 
 def experiments(sweep: Path) -> list[dict[str, Any]]:
@@ -94,8 +103,9 @@ def experiments(sweep: Path) -> list[dict[str, Any]]:
     return ran
 
 
-def cases_of(found: Mapping[Arm, Games]) -> Iterator[Case]:
+def cases_of(sweeps: Sequence[Path]) -> Iterator[Case]:
     """The questions that the sweeps answer, each on the seeds that both arms have played."""
+    found = {arm: as_bits(of_arm) for arm, of_arm in held_out(sweeps).items()}
     for one in QUESTIONS:
         together, other = found.get(one.together, {}), found.get(one.other, {})
         seeds = sorted(together.keys() & other.keys())
@@ -111,17 +121,11 @@ def cases_of(found: Mapping[Arm, Games]) -> Iterator[Case]:
 
 def by_heat(sweeps: Sequence[Path]) -> dict[str, dict[str, dict[str, list[int]]]]:
     """Method -> record -> way of heating -> games won after the last round, and played."""
-    held: dict[tuple[str, str, int, str], list[HeldOutGame]] = {}
-    for one in (one for sweep in sweeps for one in experiments(sweep)):
-        run, method = Path(one["run"]), one["cell"].removeprefix("method=")
-        for record in RECORDS:
-            for client, own in games(run, max(evaluations(run)), record).items():
-                held[method, record, one["seed"], client] = own
     counts: dict[str, dict[str, dict[str, list[int]]]] = {}
-    for (method, record, *_), played in held.items():
-        for game in played:
+    for (method, record), seeds in held_out(sweeps).items():
+        of_record = counts.setdefault(method, {}).setdefault(record, {})
+        for game in chain.from_iterable(own for by in seeds.values() for own in by.values()):
             (heat,) = HEATS.keys() & game.task.rpartition("/")[0].split(",")
-            of_record = counts.setdefault(method, {}).setdefault(record, {})
             count = of_record.setdefault(heat, [0, 0])
             count[0] += game.success
             count[1] += 1
@@ -175,7 +179,7 @@ def main() -> None:
             command=COMMAND,
             details=DETAILS,
             cpu_hours=round(seconds / 3600, 2),
-            cases=list(cases_of(found_games(args.sweeps))),
+            cases=list(cases_of(args.sweeps)),
         ).model_dump_json(indent=1)
     write_durably(args.out, f"{told}\n".encode())
 
